@@ -2,20 +2,30 @@
 # Each target installs its requirements, even on a fresh Debian machine.
 
 PYTHON_IN_VENV = .venv/bin/python
-PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup
+# Where it is set, each process compiles all modules again, which takes three times as long as to load
+# them.
+unexport PYTHONDONTWRITEBYTECODE
+# Many tests wait for other processes: one worker more than CPUs keeps all CPUs busy. Slow tests wait most
+# of the time; an emulated guest needs a CPU, and is taken for hung if it gets less.
+WORKERS = $(shell expr $$(nproc) + 1)
+test-vm: WORKERS = $(shell nproc)
+test-slow: WORKERS = $(shell expr 3 '*' $$(nproc))
+PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", except that
-# "test-slow" runs the property tests of "test" with more examples, so that .ci/run leaves them to it
-# (EACH_ONCE=1); "check" is the fast part of "test".
-CHECK = not vm and not browser and not slow and not system and not property
-TEST = not vm and not browser and not slow$(if $(EACH_ONCE), and not property)
+# "test-slow" also repeats tests of "test" with more inputs and property tests with more examples, which
+# .ci/run leaves out (EACH_ONCE=1); "check" is the fast part of "test".
+TEST = not vm and not browser and not slow and not repeats
+CHECK = $(TEST) and not system and not property
+SLOW = slow$(if $(EACH_ONCE),, or repeats or property)
 # Where these tests are, since all files take long to import; PYTEST_OPTIONS may name others.
 PLACES = $(if $(filter tests/%,$(PYTEST_OPTIONS)),,$(1))
-BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile tests/schedperf/publish)
+SLOW_TESTS = $(call PLACES,$(shell grep -rlE 'mark\.(slow|repeats|property)' tests --include=*.py))
+BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile tests/schedperf/publish/pages)
 VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 
-.PHONY: help demo man check test test-browser test-vm test-slow lint \
-	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
+.PHONY: help demo docs man check test test-browser test-vm test-slow lint \
+	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording \
 	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
 	prove-mails prove-night prove-outbox prove-series prove-wakeup format bless clean
 
@@ -25,6 +35,11 @@ help: ## list the targets
 demo: ## compare the bundles of examples/ and write their HTML reports
 	@scripts/setup demo
 	@scripts/demo
+
+docs: ## write the documentation site to out/docs; warnings, e.g. dead links, are errors
+	@scripts/setup lint
+	@.venv/bin/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -c docs . out/docs
+	@echo "to read it: out/docs/docs/index.html"
 
 man: ## write the man pages to out/man
 	@scripts/setup demo
@@ -47,14 +62,14 @@ test-vm: ## tests that boot kernels in QEMU
 	@scripts/setup vm
 	@$(PYTEST) -m vm $(PYTEST_OPTIONS) $(VM_TESTS)
 
-test-slow: ## simulated verdicts, long fuzzing, property tests with five times as many examples
+test-slow: ## simulated verdicts, real benchmarks; tests of "test" with up to 100 times as many inputs
 	@scripts/setup test
-	@$(PYTEST) --hypothesis-profile long -m "slow or property" $(PYTEST_OPTIONS)
+	@$(PYTEST) --hypothesis-profile long -m "$(SLOW)" $(PYTEST_OPTIONS) $(SLOW_TESTS)
 
-lint: ## ruff, mypy, import-linter, Python 3.9 for the collectors, licence headers
+lint: ## ruff, mypy, import-linter, Python 3.9 for the collectors, licence headers, wording
 	@scripts/setup lint
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target \
-		lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence
+		lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording
 
 lint-mypy:
 	.venv/bin/mypy
@@ -73,6 +88,9 @@ lint-python39:
 
 lint-licence:
 	$(PYTHON_IN_VENV) scripts/licence.py
+
+lint-wording:
+	$(PYTHON_IN_VENV) scripts/wording.py
 
 bench: ## measure the speed of schedperf, compared with other tools
 	@scripts/setup bench
@@ -108,7 +126,7 @@ prove-series: ## find the planted slow commit of a series in guests (half an hou
 
 prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 results (two minutes)
 	@scripts/setup test
-	@$(PYTEST) -q -m slow tests/schedperf/mail/test_generated.py $(PYTEST_OPTIONS)
+	@$(PYTEST) -q -m repeats tests/schedperf/publish/mail/test_generated.py $(PYTEST_OPTIONS)
 
 prove-night: ## run a night in two guests, killed three times (half an hour; needs root)
 	@scripts/setup vm

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long `schedperf compare` takes on each pair of examples/, and what it peaks at.
+"""Measure time and peak memory of `schedperf compare` on each pair of bundles in examples/.
 
-Beside it: reading the same members with `tar tf` and `xz`, which no reader can avoid. The first
-round is not counted: it reads the files into the page cache, and compiles the modules.
+For comparison: `tar tf` of the same bundles, whose decompression no reader can avoid. The first
+round is not counted, because it reads the files into the page cache and compiles the modules.
 """
 
 import os
@@ -38,7 +38,11 @@ def measure_one(command: list[str]) -> tuple[float, float]:
 
 
 def measure(example: Path, html: Path) -> None:
-    """Print the figures of one example."""
+    """Measure all commands on one example, and print their times and the size of the report.
+
+    :param example: directory with both bundles
+    :param html: path for the report
+    """
     sides = [str(example / "base.tar.xz"), str(example / "new.tar.xz")]
     compare = [sys.executable, "-m", "schedperf", "compare", *sides]
     commands = {
@@ -62,7 +66,7 @@ def measure(example: Path, html: Path) -> None:
 
 
 def main() -> None:
-    """Measure every example."""
+    """Measure every example; then print the peak memory of the largest process."""
     with tempfile.TemporaryDirectory() as folder:
         for example in sorted(path.parent for path in EXAMPLES.glob("*/base.tar.xz")):
             measure(example, Path(folder) / f"{example.name}.html")

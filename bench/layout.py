@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How fast two kernels' layouts are read, beside `pahole` and `codiff` on the same input.
+"""Measure how fast two kernels' layouts are read; for comparison `pahole` and `codiff`.
 
-The input is the BTF of the running kernel, and a symbol table of its size that is written
-here where the machine has no readable System.map; directories with real ones may be
-given instead: `bench/layout.py BASE NEW`. Each program is a process of its own. Of our reader
-the time of a Python that only imports it is taken off, and shown; the command `schedperf layout` is
-measured whole, with its imports, also on a file of 16 kB whose structs are hostile.
+The input is the BTF of the running kernel, and a generated System.map with as many symbols as that
+of a distribution's kernel. `bench/layout.py BASE NEW` reads two directories with btf and System.map
+instead. Each program is a process of its own. For the reader alone, the CPU time is also printed
+without that of a Python process that only imports it. The command `schedperf layout` is measured
+with its imports, also on two files of 16 kB whose structs take long to lay out.
 """
 
 import os
@@ -35,7 +35,7 @@ LOAD = (
 
 
 def write_symbols(path: Path) -> None:
-    """Write a System.map that is as long as a distribution's."""
+    """Write a System.map with as many symbols as that of a distribution's kernel."""
     rows = [(0, "D", "__per_cpu_start"), (0x34000, "D", "__per_cpu_end")]
     rows += [(64 + 512 * number, "D", f"percpu_{number}") for number in range(PERCPU)]
     base, data = 0xFFFFFFFF81000000, 0xFFFFFFFF82E00000
@@ -48,9 +48,9 @@ def write_symbols(path: Path) -> None:
 
 
 def write_hostile(path: Path, offset: int) -> None:
-    """Write BTF of a struct rq in which 990 fields of a union are the same bytes.
+    """Write BTF of a struct rq with a union of 990 fields, which all have the same bytes.
 
-    :param offset: of the union, in bytes
+    :param offset: offset of the union in the struct, in bytes
     """
     strings = b"\0int\0rq\0u\0x\0" + b"".join(b"m%d\0" % number for number in range(990))
     fields, at = [], len(b"\0int\0rq\0u\0x\0")
@@ -79,7 +79,7 @@ def write_hostile(path: Path, offset: int) -> None:
 
 
 def measure(command: list[str]) -> tuple[float, float, str]:
-    """Return wall and CPU seconds of a command, and what it prints."""
+    """Return wall and CPU seconds of a command, and its stdout; its exit status does not matter."""
     start, before = time.perf_counter(), os.times()
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
@@ -90,7 +90,11 @@ def measure(command: list[str]) -> tuple[float, float, str]:
 
 
 def inputs(folder: Path) -> dict[str, list[str]]:
-    """Return the two files to read, by what they are; exit where there are none."""
+    """Return the paths of base and new, by kind of file: "btf" and "System.map".
+
+    :param folder: directory for generated files
+    :raises SystemExit: no directories are given, and the running kernel has no BTF
+    """
     if len(sys.argv) == 3:  # noqa: PLR2004 # base and new
         sides = [Path(argument) for argument in sys.argv[1:]]
         return {name: [str(side / name) for side in sides] for name in ("btf", "System.map")}
@@ -105,7 +109,7 @@ def inputs(folder: Path) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Measure in turn, print one line a program."""
+    """Measure all programs, interleaved, and print one line per program."""
     with tempfile.TemporaryDirectory() as folder:
         files = inputs(Path(folder))
         python = [sys.executable, "-c"]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How fast perf.data files of 250 MB or more are read, beside perf's own programs on the same file.
+"""Compare how fast schedperf and perf read the same perf.data files, of 250 MB or more.
 
-Two files are recorded here, all CPUs with call chains: of hackbench, whose chains are shallow, and
-of a program that calls functions up to 120 levels deep. Each program is a process of its own,
-`schedperf profile` as a user runs it; the time to start Python and to import is part of it. They
-run in turn, so that a change of the machine's speed hits all of them. Other files may be given
-instead: `bench/perf_data.py perf.data`. In a file of 100 MB, perf's flat table takes as long as
-`schedperf profile`, whose first 0.3 s are the start of Python.
+Two files are recorded here, on all CPUs with call chains: of hackbench, whose chains are shallow,
+and of a program that calls functions up to 120 levels deep. Each program is a process of its own,
+`schedperf profile` as a user runs it; the time to start Python and to import is part of it. The
+runs of the programs are interleaved, so that a change of the machine's speed affects all of them.
+Other files may be given instead: `bench/perf_data.py perf.data`. For a file of 100 MB, `perf
+report` without call chains takes as long as `schedperf profile`, which needs 0.3 s to start Python.
 """
 
 import os
@@ -47,7 +47,12 @@ SLOW = (CHAINS, SCRIPT)
 
 
 class Goal(NamedTuple):
-    """The largest quotients of our cost and perf's that are aimed at; None: no goal."""
+    """The largest ratios of the cost of ``ours`` to that of ``theirs`` that meet the goal.
+
+    :param ours: name of a program of schedperf, as :func:`programs` has it
+    :param theirs: name of a program of perf
+    :param cpu: ratio of CPU times; None: no goal for them
+    """
 
     ours: str
     theirs: str
@@ -63,9 +68,10 @@ GOALS = (
 
 
 class Cost(NamedTuple):
-    """What a process and those that it waited for took.
+    """Time and memory of a process and of its children that it waited for.
 
-    :param peak_bytes: resident, of the largest of them
+    :param cpu_s: CPU time of all of them
+    :param peak_bytes: largest resident memory of any one of them
     """
 
     wall_s: float
@@ -78,9 +84,10 @@ class Failed(Exception):
 
 
 def record(path: Path, load: Sequence[str]) -> None:
-    """Record a file that is large enough; exit where that is not possible.
+    """Record for 30, 60, then 120 s, until the file has SMALLEST_BYTES.
 
-    :param load: the command that is sampled, until it is stopped
+    :param load: the command that is sampled; ``timeout`` stops it
+    :raises SystemExit: perf writes no file, or the file is too small after 120 s
     """
     limit = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text(encoding="ascii"))
     frequency = str(min(FREQUENCY_HZ, limit))
@@ -96,7 +103,11 @@ def record(path: Path, load: Sequence[str]) -> None:
 
 
 def record_both(folder: Path) -> list[Path]:
-    """Record a file with shallow and a file with deep call chains; return their paths."""
+    """Record a file with shallow and a file with deep call chains; return their paths.
+
+    :raises SystemExit: as :func:`record`
+    :raises CalledProcessError: the program with deep call chains cannot be compiled
+    """
     shallow, deep = folder / "shallow.data", folder / "deep.data"
     record(shallow, ["hackbench", "-g", "1", "-l", "100000000"])
     program = folder / "deep"
@@ -108,7 +119,11 @@ def record_both(folder: Path) -> list[Path]:
 
 
 def find_collapse() -> str | None:
-    """Return a program that folds perf script's text: FlameGraph's, or inferno, built by cargo."""
+    """Return the path of a program that folds perf script's text; None if there is none.
+
+    It is FlameGraph's or inferno's. If neither is installed, cargo builds inferno, if there is
+    cargo.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "schedperf-bench"
     places = os.pathsep.join((os.environ["PATH"], str(cache / "bin")))
     for name in ("stackcollapse-perf.pl", "inferno-collapse-perf"):
@@ -123,9 +138,9 @@ def find_collapse() -> str | None:
 
 
 def cost_of(command: Sequence[str]) -> Cost:
-    """Run a command and return what it cost.
+    """Run a command, with MOST_BYTES of address space, and return its cost.
 
-    :raises Failed: it ended with an error, or had to be stopped
+    :raises Failed: it ends with an error, or is stopped after LIMIT_S
     """
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -148,9 +163,11 @@ def cost_of(command: Sequence[str]) -> Cost:
 
 
 def programs(path: Path, collapse: str | None, folder: Path) -> Mapping[str, Sequence[str]]:
-    """Return what is run, by its name.
+    """Return the command lines of the programs that are measured, by name.
 
-    :param folder: for output
+    :param path: the perf.data file that they read
+    :param collapse: the program that folds perf script's text; None: perf script runs without one
+    :param folder: where they write their output
     """
     ours = [sys.executable, "-m", "schedperf", "profile", str(path)]
     report = ["perf", "report", "-i", str(path), "--stdio"]
@@ -170,17 +187,25 @@ def programs(path: Path, collapse: str | None, folder: Path) -> Mapping[str, Seq
 
 
 def read_and_name(processes: int, path: Path) -> None:
-    """Read a file and name its symbols: this is the process that is measured."""
-    from schedperf.perf_data import read_perf_data  # noqa: PLC0415 # measured
-    from schedperf.symbols.local_symbols import symbols_for_file  # noqa: PLC0415 # measured
-    from schedperf.symbols.places import place_samples  # noqa: PLC0415 # measured
+    """Read a file and name its symbols; called in the process that is measured.
+
+    :param processes: number of worker processes
+    """
+    from schedperf.inputs.perf_data import read_perf_data  # noqa: PLC0415 # measured
+    from schedperf.inputs.symbols.local_symbols import symbols_for_file  # noqa: PLC0415 # measured
+    from schedperf.inputs.symbols.places import place_samples  # noqa: PLC0415 # measured
 
     recording = read_perf_data(path, path.name, keep=frozenset(), processes=processes)
     place_samples(recording, symbols_for_file(recording, None, print))
 
 
 def measure(commands: Mapping[str, Sequence[str]]) -> tuple[dict[str, Cost], dict[str, str]]:
-    """Run all of them in turn; return the medians, and why others have none."""
+    """Run all commands, interleaved: ROUNDS times each, those of SLOW only SLOW_ROUNDS times.
+
+    A command that fails once is not run again.
+
+    :return: the median costs by name, and the reasons of failures by name
+    """
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     failed: dict[str, str] = {}
     for number in range(ROUNDS):
@@ -200,7 +225,10 @@ def measure(commands: Mapping[str, Sequence[str]]) -> tuple[dict[str, Cost], dic
 
 
 def print_costs(costs: Mapping[str, Cost], failed: Mapping[str, str]) -> None:
-    """Print a line a program, and how it compares with perf report without call chains."""
+    """Print one line per program: its cost, and the ratio to perf report without call chains.
+
+    The ratio is missing if that program failed. For programs that failed, the line has the reason.
+    """
     flat = costs.get(FLAT)
     for name, cost in costs.items():
         beside = "" if flat is None else f"  {cost.wall_s / flat.wall_s:6.2f} x"
@@ -213,7 +241,7 @@ def print_costs(costs: Mapping[str, Cost], failed: Mapping[str, str]) -> None:
 
 
 def print_goals(costs: Mapping[str, Cost]) -> None:
-    """Print our cost as a part of perf's, and whether the goals are met."""
+    """Print the ratios of our cost to perf's, and whether the goals are met."""
     for goal in GOALS:
         if goal.ours not in costs or goal.theirs not in costs:
             print(f"  {goal.ours}, of {goal.theirs}: not measured")
@@ -227,12 +255,15 @@ def print_goals(costs: Mapping[str, Cost]) -> None:
 
 
 def describe_part(name: str, part: float, goal: float) -> str:
-    """Return a quotient and its goal."""
+    """Return a ratio and whether it meets its goal, as text."""
     return f"{name} {part:.3g} x (goal {goal:g}: {'met' if part <= goal else 'missed'})"
 
 
 def main(given: Sequence[str]) -> None:
-    """Record, measure in turn, print one line a program."""
+    """Measure all programs on each file, and print the costs and the goals.
+
+    :param given: paths of perf.data files; empty: two files are recorded
+    """
     collapse = find_collapse()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long a report takes to build, how large it is, and how soon a reader can read and use it.
+"""Measure how long a report takes to build, how large it is, and how soon a browser shows it.
 
-Five reports: three examples, 60 benchmarks of 20 runs a side, and 500 rows. The times in the
-browser are its own (the Performance API), each the median of several visits of a file on disk; what
-is counted is what the page shows when it is opened, in a window of 1400 x 900.
+Five reports: three examples, 60 benchmarks with 20 runs per side, and 500 benchmarks with 5 runs
+per side. The times in the browser are those of its Performance API, each the median of several
+visits of a file on disk. Words and pictures are counted as the page shows them when it is opened,
+in a window of 1400 x 900.
 """
 
 import csv
@@ -61,11 +62,16 @@ LONGEST_WAIT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """What was measured of one report.
+    """The measured times, size and counts of one report.
 
-    :param compare_s: of the comparison alone, ``--json``; ``html_s`` with the page
-    :param counts: what the opened page has, and ``parsed``, when its content was loaded, in ms
-    :param paint_ms: until the first text can be read; ``ready_ms`` until scripts have run
+    :param compare_s: seconds of ``schedperf compare --json``, without a page
+    :param html_s: seconds of ``schedperf compare --html``
+    :param megabytes: size of the page
+    :param counts: ``nodes``, ``screens`` (height of the page / height of the window), ``words``
+        that are visible, ``pictures`` in the first window, and ``parsed``: ms until the DOM is
+        loaded
+    :param paint_ms: ms until the first contentful paint
+    :param ready_ms: ms until the page's scripts have run
     """
 
     name: str
@@ -78,7 +84,12 @@ class Figures:
 
 
 def write_table(path: Path, results: int, runs: int, *, is_new: bool) -> Path:
-    """Write the runs of made-up benchmarks, equal each time; some of new's have changed."""
+    """Write simulated runs of benchmarks as CSV, and return the path; the same values each time.
+
+    :param results: number of benchmarks
+    :param runs: of each benchmark
+    :param is_new: whether some benchmarks are slower or faster, by CHANGES
+    """
     chance = random.Random(f"{results} {runs} {is_new}")  # noqa: S311 # nothing is secret
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -93,7 +104,10 @@ def write_table(path: Path, results: int, runs: int, *, is_new: bool) -> Path:
 
 
 def wall_s(command: Sequence[str]) -> float:
-    """Return how long a command takes; its exit status is the verdict's."""
+    """Return how many seconds a comparison takes.
+
+    :raises SystemExit: its exit status is not that of a verdict
+    """
     start = time.perf_counter()
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     if done.returncode not in VERDICTS:
@@ -102,7 +116,10 @@ def wall_s(command: Sequence[str]) -> float:
 
 
 def visit(browser: Any, page_file: Path) -> tuple[float, float, dict[str, float]]:
-    """Return when a page was first readable and when its scripts had run, in ms; what it has."""
+    """Open a page; return ms until the first paint, ms until its scripts have run, and its counts.
+
+    :raises SystemExit: it is not painted and ready after LONGEST_WAIT_S
+    """
     context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
     page = context.new_page()
     page.goto(page_file.as_uri())
@@ -117,7 +134,11 @@ def visit(browser: Any, page_file: Path) -> tuple[float, float, dict[str, float]
 
 
 def measure(browser: Any, name: str, sides: Sequence[Path], folder: Path) -> Figures:
-    """Build one report and open it, several times each."""
+    """Build one report ROUNDS times, open it VISITS times, and return the medians.
+
+    :param sides: files of base and new
+    :param folder: where the report is written
+    """
     page_file = folder / "report.html"
     compare = [sys.executable, "-m", "schedperf", "compare", *map(str, sides)]
     commands = ([*compare, "--json", os.devnull], [*compare, "--html", str(page_file)])
@@ -137,7 +158,10 @@ def measure(browser: Any, name: str, sides: Sequence[Path], folder: Path) -> Fig
 
 
 def measure_all(browser: Any, folder: Path) -> Iterator[Figures]:
-    """Measure each report in turn."""
+    """Yield the figures of each report.
+
+    :param folder: where the reports and the simulated runs are written
+    """
     for name in NAMES:
         example = [EXAMPLES / name / f"{side}.tar.xz" for side in ("base", "new")]
         yield measure(browser, name, example, folder)
@@ -150,8 +174,12 @@ def measure_all(browser: Any, folder: Path) -> Iterator[Figures]:
 
 
 def main() -> None:
-    """Print one line a report."""
-    chromium = shutil.which("chromium") or sys.exit("no chromium; apt-get install chromium")
+    """Print one line per report.
+
+    :raises SystemExit: Chromium is not installed, or a report cannot be built or opened
+    """
+    name = "chromium-headless-shell"
+    chromium = shutil.which(name) or sys.exit(f"no Chromium; apt-get install {name}")
     arguments = ["--disable-gpu"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
     print(f"reports: median of {ROUNDS} builds and {VISITS} visits")
     print(

@@ -28,6 +28,9 @@ from schedperf import commands
 from schedperf.commands import COMPLETE
 from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
+from schedperf_collectors import __version__
+from schedperf_collectors.contract import BUNDLE_VERSION
+from schedperf_collectors.registry import PluginError
 
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader
@@ -37,10 +40,10 @@ _TROUBLE = 2
 _INTERRUPTED = 128 + 2
 _NOBODY_READS = 128 + 13
 
-# Similarity from which a name is suggested: "rums" and "runs" have 0.75, "alpha" and "all" 0.5.
+# Minimum similarity of a suggested name: "rums" and "runs" have 0.75, "alpha" and "all" 0.5.
 _NEAREST = 0.7
 
-# A file of unknown name may be a temporary one.
+# A file whose name is unknown may be a temporary one.
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MORE_SPACE = "free up space, or set TMPDIR to a larger file system"
 
@@ -89,9 +92,9 @@ class _Commands(click.Group):
 
 
 def summary(name: str) -> str:
-    """Return what the docstring of a command's module says after its name.
+    """Return the summary of a command: its module's docstring after the name.
 
-    It is read from the compiled module: importing all commands would take longer than all the rest.
+    It is read from the compiled module, because importing all commands is slow.
     """
     module = f"{commands.__name__}.{name}"
     spec = importlib.util.find_spec(module)
@@ -111,7 +114,7 @@ def _complete_files(command: click.Command) -> None:
 
 
 def _ask_for_near(given: str, names: Sequence[str]) -> str:
-    """Return a question that names close matches for a mistyped name; "" for none."""
+    """Return a question that suggests close matches for a mistyped name; "" if there are none."""
     import difflib  # noqa: PLC0415 # --help needs none
 
     letters = given.lstrip("-")
@@ -125,12 +128,19 @@ def _ask_for_near(given: str, names: Sequence[str]) -> str:
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 # click's signature
+    """Print one line: ``schedperf 0.2.0 (bundle/1.0, compare/2, profile/1, c2c/1)``."""
     if not is_asked or ctx.resilient_parsing:
         return
     # Imported here so that all other uses start fast.
-    from schedperf.versions import describe_versions  # noqa: PLC0415
+    from schedperf.evidence.c2c.record import C2cDocument  # noqa: PLC0415
+    from schedperf.evidence.profile.document import ProfileDocument  # noqa: PLC0415
+    from schedperf.model.comparison import SCHEMA  # noqa: PLC0415
+    from schedperf.model.schema import schema_name  # noqa: PLC0415
 
-    click.echo(describe_versions())
+    bundle = ".".join(map(str, BUNDLE_VERSION))
+    schemas = (SCHEMA, schema_name(ProfileDocument), schema_name(C2cDocument))
+    names = ", ".join(schema.removeprefix("schedperf/") for schema in schemas)
+    click.echo(f"schedperf {__version__} (bundle/{bundle}, {names})")
     ctx.exit()
 
 
@@ -158,10 +168,11 @@ def cli(ctx: click.Context, color: str, *, debug: bool) -> None:  # noqa: ARG001
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command.
+    """Run the command; print an error as one line on stderr.
 
-    :param args: without the program's name; None: those of this process
+    :param args: arguments without the program's name; None for those of this process
     :return: the exit status
+    :raises Exception: with ``--debug`` or SCHEDPERF_DEBUG, the error itself
     """
     # After ">&-" there is no stdout object at all.
     if sys.stdout is None:
@@ -176,20 +187,24 @@ def main(args: Sequence[str] | None = None) -> int:
         return _NOBODY_READS
     except (Abort, KeyboardInterrupt):
         return _report("interrupted", _INTERRUPTED)
-    except Exception as error:
-        # The one place where any error becomes one line.
+    except (Exception, SystemExit) as error:
+        # Only here does an error become one line. A parser below that exits, as argparse does for
+        # -h, must not choose the exit status.
         if debug:
             raise
         return _explain(error)
     finally:
         if args is None:
-            # The process ends: what is left needs no collection, which takes a tenth of the time.
+            # The process ends, so skipping the final garbage collection saves a tenth of the time.
             gc.freeze()
     return status
 
 
 def _take_debug(args: list[str]) -> tuple[list[str], bool]:
-    """Remove ``--debug`` from the arguments before ``--``; it is accepted anywhere there."""
+    """Return the arguments without ``--debug``, and whether tracebacks are requested.
+
+    ``--debug``, anywhere before ``--``, and the variable SCHEDPERF_DEBUG request them.
+    """
     end = args.index("--") if "--" in args else len(args)
     own = [arg for arg in args[:end] if arg != "--debug"]
     debug = len(own) < end or os.environ.get("SCHEDPERF_DEBUG", "") not in {"", "0"}
@@ -197,7 +212,7 @@ def _take_debug(args: list[str]) -> tuple[list[str], bool]:
 
 
 def _run(args: list[str]) -> int:
-    """Run the subcommand and return its exit status."""
+    """Run the subcommand, or complete a command line for a shell; return the exit status."""
     instruction = os.environ.get(COMPLETE)
     if instruction:
         from click.shell_completion import shell_complete  # noqa: PLC0415 # --help needs none
@@ -210,9 +225,9 @@ def _run(args: list[str]) -> int:
         return exit_.exit_code
 
 
-def _explain(error: Exception) -> int:
-    """Print an error in one line and return the exit status."""
-    if isinstance(error, SchedperfError):
+def _explain(error: Exception | SystemExit) -> int:
+    """Print an error in one line, or the help if no argument was given; return the exit status."""
+    if isinstance(error, SchedperfError | PluginError):
         return _report(f"error: {error}", error.exit_status)
     if isinstance(error, NoArgsIsHelpError):
         error.show()
@@ -247,7 +262,7 @@ def _report(message: str, status: int) -> int:
 
 
 def _settle_stdout() -> None:
-    """Flush stdout as far as possible: the error may be its own."""
+    """Flush stdout and ignore failures: the error being reported may be stdout's own."""
     try:
         sys.stdout.flush()
     except OSError:

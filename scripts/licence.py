@@ -61,7 +61,7 @@ def has(text: str, header: str) -> bool:
 
 
 def with_header(text: str, header: str) -> str:
-    """Return the text with the header, which stands below the interpreter's line."""
+    """Return the text with the header as its first line, or as its second line below ``#!``."""
     first, rest = "", text
     if text.startswith(INTERPRETER):
         end = text.index("\n") + 1
@@ -70,7 +70,10 @@ def with_header(text: str, header: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the files without a header, or with ``--fix`` add it to them."""
+    """Print the files without a header, or with ``--fix`` add it to them.
+
+    Return 1 if files are printed, else 0.
+    """
     fixes = "--fix" in arguments
     folder = Path(next((word for word in arguments if word != "--fix"), ROOT))
     missing = sorted(

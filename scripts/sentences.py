@@ -103,7 +103,11 @@ def split(text: str) -> list[str]:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is prose: four words besides placeholders, two besides code."""
+    """Return whether a text is prose.
+
+    Prose has at least four words without placeholders, two of them outside of code, and does not
+    match NOT_PROSE.
+    """
     plain = PLACEHOLDER.sub(" ", text)
     return (
         _count_words(plain) >= FEWEST_WORDS
@@ -117,7 +121,10 @@ def _count_words(text: str) -> int:
 
 
 def of_python(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the strings of a module, f-strings with their expressions, and help texts."""
+    """Yield the line and text of each string of a module, f-strings with their expressions.
+
+    Docstrings are omitted, except those that are help texts of commands, and constants of FOREIGN.
+    """
     tree = ast.parse(source)
     docstrings = set(_docstrings(tree))
     pending: list[ast.AST] = [tree]
@@ -198,14 +205,14 @@ def _paragraphs(line: int, text: str) -> Iterator[tuple[int, str]]:
 
 
 def of_script(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the strings of a script."""
+    """Yield the line and text of each string of a script, except in comment lines."""
     for number, line in enumerate(source.split("\n"), 1):
         if not line.lstrip().startswith("//"):
             yield from ((number, match[2]) for match in SCRIPT_STRING.finditer(line))
 
 
 def of_template(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts between the tags of a template, and those of title and aria-label."""
+    """Yield the line and text of each text between the tags, title and aria-label of a template."""
     text = re.sub(
         r"{#.*?#}|{%.*?%}", lambda tag: "\n" * tag[0].count("\n"), source, flags=re.DOTALL
     )
@@ -214,7 +221,10 @@ def of_template(source: str) -> Iterator[tuple[int, str]]:
 
 
 def of_document(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the paragraphs, list items and table cells of a Markdown document."""
+    """Yield the line and text of each paragraph, list item and table cell of a Markdown document.
+
+    Headings and code blocks are omitted.
+    """
     start, paragraph = 1, ""
     for number, line in _without_code(source):
         if not line.strip() or BLOCK.match(line):

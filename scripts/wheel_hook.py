@@ -12,7 +12,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class ManPages(BuildHookInterface[Any]):
-    """Writes the man pages before a wheel is built and removes them afterwards."""
+    """Write the man pages before a wheel is built, and remove them afterwards.
+
+    Editable installs get none.
+    """
 
     _folder = ""
 

@@ -23,6 +23,7 @@ that it shares no code with the recorder or with the reader::
 import contextlib
 import fcntl
 import functools
+import gc
 import hashlib
 import io
 import json
@@ -30,6 +31,7 @@ import os
 import pickle
 import signal
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -42,6 +44,7 @@ from hypothesis import settings
 from schedperf.cli import main
 from schedperf.model.comparison import Comparison
 from schedperf_generators.kernel import BUILD_ID
+from scripts.summary import group_skips
 from tests.chromium import start_chromium
 from tests.programs import no_process_left
 
@@ -56,6 +59,8 @@ settings.load_profile("dev")
 END_TO_END = Path(__file__).parent / "end_to_end"
 # A test does what its fixtures do: those that use one of these start programs.
 STARTS_PROGRAMS = {"compare_two_recordings", "recorder", "recorder_with", "server", "small_disk"}
+# Most characters of a parameter in the name of its test.
+LONGEST_ID = 100
 # These watch or set what the machine has once: its PMU, its breakpoints, its counts, its settings.
 WATCHES_MACHINE = {
     "forks_since_boot",
@@ -262,15 +267,7 @@ def run_record(order: int, chosen: Mapping[str, Any], common: Json) -> Json:
         "signal": None,
         "failure": None,
         "wall_s": time_s + 0.01,
-        "rusage": {
-            "utime_s": time_s / 10,
-            "stime_s": time_s,
-            "maxrss_bytes": 4 << 20,
-            "minflt": 1000,
-            "majflt": 0,
-            "nvcsw": 50000,
-            "nivcsw": 4000,
-        },
+        "rusage": None,
         "cgroup": ["0::/"],
     }
     optional = {"workload", "left_behind", "output_left_out", "factors", "service", "discarded"}
@@ -406,9 +403,13 @@ def make_bundle() -> Callable[..., Path]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Run no other system test beside one that changes a setting: they record that setting."""
-    is_alone = item.get_closest_marker("alone") is not None
-    if not is_alone and item.get_closest_marker("system") is None:
+    """Run no other system test beside one that changes a setting: they record that setting.
+
+    Guests have settings of their own.
+    """
+    marks = {mark.name for mark in item.iter_markers()}
+    is_alone = "alone" in marks
+    if not is_alone and ("system" not in marks or "vm" in marks):
         return (yield)
     mode = fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH
     # All workers lock the same two files. A test that waits for the machine holds the gate, so that
@@ -431,6 +432,13 @@ def locked(path: Path, mode: int, *, gate: Path) -> Iterator[None]:
         os.close(machine)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Return a short id for a long text: a hostile one has megabytes, which each worker reports."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     """Mark tests by what they use, before pytest chooses by marks and xdist by groups."""
@@ -444,6 +452,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
     config.stash[COLLECTED_MARKS] = {
         item.nodeid: [mark.name for mark in item.iter_markers()] for item in items
     }
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests from the garbage collector, which would look at them each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print each reason of skips once, with the number of tests, where pytest prints each place."""
+    found = [report.longrepr for report in terminalreporter.getreports("skipped")]
+    # pytest has the file, the line and the reason.
+    reasons = [str(place[2]).removeprefix("Skipped: ") for place in found]
+    if reasons:
+        terminalreporter.section("skipped tests, by reason")
+        for line in group_skips(reasons):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture
@@ -537,6 +562,15 @@ def _no_width_of_whoever_runs_the_tests(monkeypatch: pytest.MonkeyPatch) -> None
 def _no_process_outlives_the_tests() -> Iterator[None]:
     with no_process_left():
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _python3_is_no_wrapper(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # Programs that manage versions of Python put a shell script on the PATH, which takes longer
+    # than Python itself. Hundreds of processes of the tests are a `python3`.
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "python3").symlink_to(Path(sys.base_prefix, "bin", "python3"))
+    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,11 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
-from schedperf.culprit.commits import Ends
-from schedperf.culprit.record import Commit
-from schedperf.model.comparison import Comparison, GitSource, digest_of
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import digest_of
+from schedperf.model.sides import GitSource
+from schedperf.publish.culprit.commits import Ends
+from schedperf.publish.culprit.record import Commit
 from tests import golden_inputs as inputs
 
 GOOD, BAD, TIP = ("1" * 40, "2" * 40, "3" * 40)

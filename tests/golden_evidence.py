@@ -12,7 +12,7 @@ from schedperf_collectors.machine.core_types import core_type_finders
 from schedperf_collectors.machine.cpu import cpufreq_finders
 from schedperf_collectors.machine.policies import policy_finders
 from schedperf_collectors.machine.system import System, attempt
-from schedperf_generators.core_types import AsymmetricMachine, intel_hybrid
+from schedperf_generators.asymmetric_machines import AsymmetricMachine, intel_hybrid
 from schedperf_generators.energy import rapl_domain, write_capture
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.features import BuildId, Machine
@@ -319,6 +319,33 @@ def energy(folder: Path) -> None:
     base = runs(90.0, 0, {"1": 0.2, "4": 0.8, "16": 3.2})
     new = runs(101.0, 1, {"1": 0.2, "4": 0.8, "16": 2.6})
     write_sides(folder, [*base], [*new])
+
+
+def account(folder: Path) -> None:
+    """Write runs of new beside another load: the tasks wait longer for a CPU, and do no more."""
+
+    def run(place: int, waiting_s: float, load_s: float) -> Json:
+        noise = NOISE[place]
+        usage = {"utime_s": 0.2 * noise, "stime_s": 1.0 * noise, "maxrss_bytes": 4 << 20,
+                 "minflt": 2700, "majflt": 0, "nvcsw": 9000, "nivcsw": 800}  # fmt: skip
+        blocked_s, exec_s = 12.0 * noise, 1.1 * noise
+        content = {
+            "schema": "schedperf/account/1", "lost": 0, "left_out": 0, "unresolved": place % 2,
+            "tasks": 161, "lifetime_s": waiting_s * noise + blocked_s + exec_s, "exec_s": exec_s,
+            "waiting_s": waiting_s * noise, "user_s": 0.1, "system_s": 0.9, "minor_faults": 2700,
+            "major_faults": 0, "recorder_cpu_s": 0.01, "others_cpu_s": load_s + 0.02,
+            "others": [{"command": "stress-ng", "cpu_s": load_s},
+                       {"command": "sshd", "cpu_s": 0.02}],
+        }  # fmt: skip
+        return {
+            "time_s": 0.6 * noise * (1.0 + (waiting_s - 30.0) / 60.0),
+            "rusage": usage,
+            "files": {"account/account.json": json.dumps(content)},
+        }
+
+    base = [run(place, 30.0, 0.0 if place else 0.01) for place in range(8)]
+    new = [run(place + 1, 66.0, 2.1) for place in range(8)]
+    write_sides(folder, base, new)
 
 
 def sched_ext(folder: Path) -> None:

@@ -3,28 +3,40 @@
 
 Texts compare byte for byte. JSON and CSV compare value by value, numbers within 1e-12 of each
 other; of a long document the rows and findings are kept whole, and of other long parts a digest.
+No file is larger than ``LARGEST_FILE``: rows are then lines of a table, and long tables of a text
+are cut.
 ``make bless`` (SCHEDPERF_BLESS=1) rewrites the files, which CI refuses.
 """
 
 import csv
 import difflib
 import hashlib
+import io
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedperf import __version__
-
 # A document that is longer than this, as it is written, is kept in parts and digests.
 LONGEST_DOCUMENT = 50_000
 # Of such a document a part that is longer than this is kept as its digest.
 LONGEST_PART = 2_000
+# If it is still larger than this, its rows are kept in a table beside it, one line each; of a text
+# that is larger, a block is cut after so many lines, and the others are kept as their digest.
+LARGEST_FILE = 100_000
+LONGEST_BLOCK = 40
+TABLE = ".rows.csv"
+# What a line has of a row; of the rest, its sentences and the values of runs, it has a digest.
+COLUMNS = (
+    "side", "workload", "point", "metric", "unit", "better", "family", "n_base", "n_new", "base",
+    "new", "ratio", "ci_low", "ci_high", "p", "q", "verdict", "mde", "method", "replication",
+)  # fmt: skip
+DIGEST_LETTERS = 16
 # Parts that are always kept in full: the numbers and sentences that reviewers look for.
 KEPT_WHOLE = (
     "rows", "findings", "caveats", "comparability", "families", "sweeps", "next_steps", "overall",
@@ -50,6 +62,7 @@ def is_blessing() -> bool:
 
 def check_text(path: Path, text: str) -> None:
     """Fail with a unified diff unless the file holds this text."""
+    text = _cut_blocks(text)
     if is_blessing():
         _write(path, text)
     expected = _read(path)
@@ -65,6 +78,11 @@ def check_text(path: Path, text: str) -> None:
 def check_json(path: Path, found: object) -> None:
     """Fail with the paths that differ, and both values of each, unless the file holds this."""
     short = shorten(_hide_tool_version(found))
+    if isinstance(short, dict) and "rows" in short and len(write(short)) > LARGEST_FILE:
+        check_csv(path.with_suffix(TABLE), _write_rows(short["rows"]))
+        short = {**short, "rows": {"items": len(short["rows"])}}
+    else:
+        check_absent(path.with_suffix(TABLE))
     is_same = path.exists() and not list(differences(json.loads(path.read_bytes()), short))
     # Numbers that differ in their last bits alone are no reason to rewrite a file.
     if is_blessing() and not is_same:
@@ -73,6 +91,53 @@ def check_json(path: Path, found: object) -> None:
     if told:
         more = [f"and {len(told) - MOST_SHOWN} more"] if len(told) > MOST_SHOWN else []
         pytest.fail("\n".join([f"{path} differs:", *told[:MOST_SHOWN], *more]))
+
+
+def check_absent(path: Path) -> None:
+    """Fail if there is a file that nothing prints any more; blessing removes it."""
+    if is_blessing():
+        path.unlink(missing_ok=True)
+    if path.exists():
+        pytest.fail(f"{path} is not printed any more; SCHEDPERF_BLESS=1 removes it")
+
+
+def read_document(path: Path) -> Any:
+    """Return what is kept of a JSON document; of rows in a table, texts by column."""
+    document = json.loads(path.read_bytes())
+    table = path.with_suffix(TABLE)
+    if not table.exists():
+        return document
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    caveats = [[{"code": code, "text": ""} for code in row["caveats"].split()] for row in rows]
+    together = zip(rows, caveats, strict=True)
+    return {**document, "rows": [{**row, "caveats": of_row} for row, of_row in together]}
+
+
+def _write_rows(rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*COLUMNS, "caveats", "rest"])
+    for row in rows:
+        codes = " ".join(caveat["code"] for caveat in row["caveats"])
+        rest = {name: value for name, value in row.items() if name not in COLUMNS}
+        digest = str(_digest(rest)["sha256"])[:DIGEST_LETTERS]
+        table.writerow([*(row[name] for name in COLUMNS), codes, digest])
+    return text.getvalue()
+
+
+def _cut_blocks(text: str) -> str:
+    if len(text.encode()) <= LARGEST_FILE:
+        return text
+    return "\n\n".join(map(_cut, text.split("\n\n")))
+
+
+def _cut(block: str) -> str:
+    lines = block.split("\n")
+    rest = lines[LONGEST_BLOCK:]
+    if not rest:
+        return block
+    digest = hashlib.sha256("\n".join(rest).encode()).hexdigest()[:DIGEST_LETTERS]
+    return "\n".join([*lines[:LONGEST_BLOCK], f"(and {len(rest)} lines, {digest})"])
 
 
 def check_csv(path: Path, text: str) -> None:
@@ -117,8 +182,8 @@ def write(value: object) -> str:
 
 
 def hide_version(text: str) -> str:
-    """Replace the version of the program that prints the text; bundles keep that of theirs."""
-    return re.sub(rf"(?<!by )schedperf {re.escape(__version__)}", "schedperf VERSION", text)
+    """Replace versions of the program; what is shown of one bundle keeps that of its recorder."""
+    return re.sub(r'(?<!by )(schedperf |"schedperf" value=")\d+\.\d+\.\d+', r"\1VERSION", text)
 
 
 def _hide_tool_version(document: object) -> object:

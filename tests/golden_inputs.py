@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from schedperf.benchmarks import all_parsers
+from schedperf.inputs.benchmarks import all_parsers
 from schedperf_generators.mmtests import write_results
 from tests.conftest import bundle_members, write_tar
 
@@ -327,7 +327,9 @@ def nothing_known(folder: Path) -> None:
 
 def bad_lines(folder: Path) -> None:
     bad = {"stdout": "Running in process mode with 4 groups\nTime: fast\n"}
-    write_sides(folder, [*clean(0.6, 6), bad], [bad] * 3)
+    begin = "Running in process mode with 4 groups using 40 file descriptors each (== 160 tasks)\n"
+    stopped = {"stdout": f"{begin}signaling 160 worker threads to terminate\nTime: 0.104\n"}
+    write_sides(folder, [*clean(0.6, 6), bad, stopped], [bad] * 3)
 
 
 def imported(folder: Path) -> None:
@@ -377,11 +379,11 @@ def with_history(folder: Path) -> None:
 def until_decided(folder: Path) -> None:
     write_bundle(folder / "base.tar", runs=in_turns("base", 0.6))
     looked = {
-        "against": "0" * 64,
+        "against": None,
         "first": 3,
         "max_runs": 20,
         "looks": [3, 6, 12],
-        "stopped": "decided after 12 runs",
+        "stopped": "decided after 12 pairs",
     }
     write_bundle(
         folder / "new.tar",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import schedperf.benchmarks
 import schedperf.evidence
+import schedperf.inputs.benchmarks
 import schedperf_reports.formats
 import schedperf_reports.sections
 from schedperf.compare.why.find import all_rules
@@ -21,7 +21,7 @@ from tests.golden_files import check_json, is_blessing
 
 PATH = Path(__file__).parent / "data" / "golden" / "plugins.json"
 REGISTRIES: Mapping[str, Registry[object]] = {
-    "benchmark parsers": schedperf.benchmarks.registry,  # type: ignore[dict-item] # any plugin
+    "benchmark parsers": schedperf.inputs.benchmarks.registry,  # type: ignore[dict-item] # any plugin
     "sections": schedperf.evidence.sections,  # type: ignore[dict-item]
     "finding rules": schedperf.evidence.rules,  # type: ignore[dict-item]
     "report sections": schedperf_reports.sections.registry,  # type: ignore[dict-item]

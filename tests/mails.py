@@ -4,10 +4,10 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedperf.culprit.record import Check
-from schedperf.mail.message import Kind, Message, Metadata
-from schedperf.mail.outbox import Outbox
-from schedperf.mail.site import MailSite, read_site
+from schedperf.publish.culprit.record import Check
+from schedperf.publish.mail.message import Kind, Message, Metadata
+from schedperf.publish.mail.outbox import Outbox
+from schedperf.publish.mail.site import MailSite, read_site
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 COMMIT = "0123456789ab"

@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
+import pytest
+
 # Every process inherits it from the tests that started it.
 _MARK = "SCHEDPERF_TESTED_BY"
 # pytest sets it, so that a process also says which test started it.
 _TEST = b"PYTEST_CURRENT_TEST="
 # A busy machine needs time to end what was killed a moment ago.
-_LONGEST_WAIT_S = 10.0
+_LONGEST_WAIT_S = 60.0
 # A process has no environment for a moment, when it begins to execute another program.
 _LOOKS_WITHOUT = 2
 
@@ -42,6 +44,16 @@ class Program(subprocess.Popen[str]):
             self.wait(_LONGEST_WAIT_S)
         except subprocess.TimeoutExpired:
             self.kill()
+
+
+def skip_without_strace() -> None:
+    """Skip a test where strace is missing, or may not trace."""
+    try:
+        done = subprocess.run(["strace", "-f", "-o", os.devnull, "true"], capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("strace is not installed")
+    if done.returncode:
+        pytest.skip("strace may not trace here (ptrace is refused)")
 
 
 def default_hangup() -> None:

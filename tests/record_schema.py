@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check that a section's record, as JSON, follows the schema that its dataclasses make."""
 
+import functools
 import json
 
 import jsonschema
 
-from schedperf.model.comparison import SectionData
 from schedperf.model.schema import Schema, describe, to_plain
+from schedperf.model.sections import SectionData
 
 
 def check_schema(record: SectionData) -> None:
     """Fail where a value is not of the type that its field has."""
+    document = json.loads(json.dumps(to_plain(record), allow_nan=False))
+    _validator(type(record)).validate(document)
+
+
+@functools.cache
+def _validator(kind: type[SectionData]) -> jsonschema.Draft202012Validator:
     definitions: dict[str, Schema] = {}
-    schema = {**describe(type(record), definitions), "$defs": definitions}
-    jsonschema.validate(json.loads(json.dumps(to_plain(record), allow_nan=False)), schema)
+    schema = {**describe(kind, definitions), "$defs": definitions}
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)

@@ -12,7 +12,7 @@ from typing import Any, cast
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from schedperf.mail.site import SmtpTransport
+from schedperf.publish.mail.site import SmtpTransport
 
 
 class Server:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Plugin discovery, and few names for one thing.
+"""Plugin discovery, and one reader for one thing.
 
 Every public module of a plugin package registers, a name is registered once, records are read by
-attribute, and few classes stand for a run, a side and the machine.
+attribute, and facts of the machine by one module.
 """
 
 import ast
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-import schedperf.benchmarks
 import schedperf.evidence
+import schedperf.inputs.benchmarks
 import schedperf_reports.formats
 import schedperf_reports.sections
 from schedperf_collectors.plugin import registry as collectors
@@ -22,7 +23,7 @@ from schedperf_collectors.registry import DuplicatePlugin, Registry, public_modu
 
 REGISTRIES: dict[str, Registry[object]] = {
     "collectors": collectors,  # type: ignore[dict-item] # any plugin will do
-    "benchmarks": schedperf.benchmarks.registry,  # type: ignore[dict-item]
+    "benchmarks": schedperf.inputs.benchmarks.registry,  # type: ignore[dict-item]
     "sections": schedperf.evidence.sections,  # type: ignore[dict-item]
     "findings": schedperf.evidence.rules,  # type: ignore[dict-item]
     "report sections": schedperf_reports.sections.registry,  # type: ignore[dict-item]
@@ -97,10 +98,16 @@ def test_two_plugins_of_one_name_are_refused(plugins: Path) -> None:
         registered()
 
 
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a syntax tree, which several tests look at."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def nodes(paths: list[Path]) -> Iterator[tuple[Path, ast.AST]]:
     """Yield all nodes of the syntax trees."""
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             yield path, node
 
 
@@ -156,8 +163,7 @@ def test_no_string_is_a_statement_but_for_docstrings() -> None:
     # A message that is cut in two outside of parentheses: x = "one " and, below it, "two".
     found = [
         f"{path.relative_to(ROOT)}:{after.lineno}"
-        for path in (*ANALYSIS, *REPORTS, *COLLECTORS)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes([*ANALYSIS, *REPORTS, *COLLECTORS])
         for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody"))
         if isinstance(body, list)
         for after in body[1:]
@@ -170,31 +176,6 @@ def is_string(value: ast.expr) -> bool:
     return isinstance(value, ast.JoinedStr) or (
         isinstance(value, ast.Constant) and isinstance(value.value, str)
     )
-
-
-def test_few_classes_stand_for_a_run() -> None:
-    found = {
-        name
-        for path, name, fields in dataclasses(ANALYSIS)
-        if path not in RECORDS or path.name == "run.py"
-        if {"boot", "run"} <= fields.keys() or "RunKey" in fields.values()
-    }
-    assert found == {"Run", "RunKey", "Captured"}
-    planned = {
-        name for _, name, fields in dataclasses(COLLECTORS) if {"block", "round"} <= fields.keys()
-    }
-    assert planned == {"PlannedRun"}
-
-
-def test_few_classes_stand_for_a_side() -> None:
-    found = {
-        name
-        for _, name, fields in dataclasses(ANALYSIS)
-        if "Bundle" in fields.values()
-        or any(kind.startswith("tuple[Captured[") for kind in fields.values())
-    }
-    assert found == {"Side", "SideOf"}
-    assert sum(name == "Side" for _, name, _ in dataclasses(COLLECTORS)) == 1
 
 
 def test_the_facts_of_the_machine_have_one_reader() -> None:
@@ -211,6 +192,19 @@ def test_the_facts_of_the_machine_have_one_reader() -> None:
         and node.args[0].value in groups
     }
     assert read == {"schedperf/model/host.py"}
+
+
+def test_the_name_of_every_temporary_directory_tells_its_process() -> None:
+    makers = {"mkdtemp", "TemporaryDirectory"}
+    by_hand = [
+        f"{path.name}: {ast.unparse(node)}"
+        for path, node in nodes([*ANALYSIS, *REPORTS, *COLLECTORS])
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in makers
+        and "temporary_prefix()" not in {ast.unparse(each.value) for each in node.keywords}
+    ]
+    # Inside of another temporary directory.
+    assert by_hand == ["captures.py: tempfile.mkdtemp(dir=self.path)"]
 
 
 def test_no_json_schema_is_written_by_hand() -> None:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -42,6 +42,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Documents that record for about a minute or longer.
 SLOW = ("recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "doctor", "record")
+# What records on this machine, or asks what could be recorded.
+RECORDS = re.compile(r"\bschedperf (ab|doctor|exec|night|record|rerun|series|vm)\b")
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -167,12 +169,21 @@ def test_modules_that_the_method_names_exist() -> None:
     assert set(named) <= modules
 
 
+def marks(commands: Iterable[str], *, is_slow: bool) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test that runs these commands."""
+    records = any(map(RECORDS.search, commands))
+    return [pytest.mark.xdist_group("machine")] * records + [pytest.mark.slow] * is_slow
+
+
 @pytest.mark.system
-@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(path, marks=[pytest.mark.slow] * (path.name in SLOW), id=path.name)
+        pytest.param(
+            path,
+            marks=marks((each.command for each in shown_commands(path)), is_slow=path.name in SLOW),
+            id=path.name,
+        )
         for path in DOCUMENTS
     ],
 )
@@ -252,12 +263,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def bring_inputs(folder: Path) -> None:
-    """Bring base.tar and new.tar, base.csv and new.csv, as a reader who has recorded them has."""
+    """Bring base.tar and new.tar, base.csv and new.csv, and earlier/, as a reader has them."""
     for side in ("base", "new"):
         with lzma.open(REPOSITORY / f"examples/deep-cgroup/{side}.tar.xz") as compressed:
             (folder / f"{side}.tar").write_bytes(compressed.read())
         runs = "".join(f"hackbench,time,s,lower,0.{run}{len(side)}\n" for run in (61, 60, 62))
         (folder / f"{side}.csv").write_text(f"workload,metric,unit,better,value\n{runs}")
+    (folder / "earlier").mkdir()
+    shutil.copy(folder / "base.tar", folder / "earlier" / "base.tar")
 
 
 def bring_results(folder: Path) -> None:
@@ -298,14 +311,16 @@ def bring_memory_samples(folder: Path) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize(
     "name",
     [
         # The examples of ab set sched_autogroup_enabled, those of record take dozens of runs.
         pytest.param(
             name,
-            marks=[pytest.mark.alone] * (name == "ab") + [pytest.mark.slow] * (name in SLOW_HELP),
+            marks=[
+                *marks([f"schedperf {name}"], is_slow=name in SLOW_HELP),
+                *[pytest.mark.alone] * (name == "ab"),
+            ],
         )
         for name in all_commands()
     ],
@@ -358,3 +373,16 @@ def test_every_collector_is_documented() -> None:
     text = "".join(document.read_text() for document in documents)
     for name in all_collectors():
         assert f"`{name}`" in text
+
+
+def test_the_tests_of_each_promise_exist() -> None:
+    rows = [
+        row.split("|")
+        for row in (REPOSITORY / "SECURITY.md").read_text().splitlines()
+        if row.startswith("| ") and not row.startswith(("| promise", "| ---"))
+    ]
+    assert len(rows) > 10
+    for _, promise, tests, _ in rows:
+        paths = re.findall("`([^`]+)`", tests)
+        assert paths, promise
+        assert not [path for path in paths if not (REPOSITORY / path).exists()], promise

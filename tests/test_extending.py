@@ -33,8 +33,9 @@ RECIPES = (COLLECTOR, PARSER, EVIDENCE, DRAWING, FORMAT)
 TESTS_OF_ALL_PLUGINS = (
     "tests/test_architecture.py", "tests/test_docs.py", "tests/test_docstrings.py",
     "tests/test_golden.py", "tests/test_packaging.py", "tests/collectors/test_package.py",
-    "tests/schedperf/benchmarks/test_definitions.py",
-    "tests/schedperf/benchmarks/test_hostile_text.py", "tests/schedperf/compare/test_json.py",
+    "tests/schedperf/inputs/benchmarks/test_definitions.py",
+    "tests/schedperf/inputs/benchmarks/test_hostile_text.py",
+    "tests/schedperf/compare/test_json.py",
     "tests/schedperf/compare/test_tables.py", "tests/reports/test_sections.py",
     "tests/reports/page/test_html_safety.py", "tests/reports/text/test_report.py",
 )  # fmt: skip

@@ -19,28 +19,33 @@ from typing import Any, get_args
 import jsonschema
 import pytest
 
-from schedperf.benchmarks import all_parsers
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest
 from schedperf.compare.json import read_comparison
 from schedperf.compare.why.find import all_rules
 from schedperf.evidence import all_sections
+from schedperf.inputs.benchmarks import all_parsers
 from schedperf.model.caveats import TEXTS
-from schedperf.model.comparison import (
-    SCHEMA,
-    Bearing,
-    Better,
-    Family,
-    Replication,
-    SectionStatus,
-    Severity,
-    Verdict,
-)
+from schedperf.model.comparison import SCHEMA
+from schedperf.model.rows import Better, Family, Replication, Verdict
 from schedperf.model.schema import to_plain
+from schedperf.model.sections import Bearing, SectionStatus
+from schedperf.model.sides import Severity
 from schedperf_collectors.machine.kernel_files import build_id
 from schedperf_collectors.machine.system import System, attempt
+from tests.cell_numbers import computed_numbers
 from tests.golden_cases import CASES, COMMANDS, Case
-from tests.golden_files import check_csv, check_json, check_text, hide_version
+from tests.golden_files import (
+    COLUMNS,
+    LARGEST_FILE,
+    TABLE,
+    check_absent,
+    check_csv,
+    check_json,
+    check_text,
+    hide_version,
+    read_document,
+)
 from tests.golden_plugins import check_golden_plugins
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
@@ -108,21 +113,34 @@ def test_a_case_prints_what_it_printed_before(
             if validator := published_schemas().get(document.get("schema")):
                 validator.validate(document)
             if document.get("schema") == SCHEMA:
-                assert to_plain(read_comparison(printed.out.encode(), name)) == document
+                comparison = read_comparison(printed.out.encode(), name)
+                assert to_plain(comparison) == document
+                assert not computed_numbers(comparison, document)
             check_json(GOLDEN / case.name / name, document)
         elif printed.out and name.endswith(".csv"):
             check_csv(GOLDEN / case.name / name, printed.out)
         elif printed.out:
             check_text(GOLDEN / case.name / name, printed.out)
+        else:
+            check_absent(GOLDEN / case.name / name)
     check_text(GOLDEN / case.name / "command", "".join(lines))
 
 
 def test_no_expectation_is_orphaned() -> None:
     # What a command prints nothing into has no file; its exit status is in "command".
     known = {f"{case.name}/{name}" for case in CASES for name in (*case.outputs, "command")}
-    kept = {str(path.relative_to(GOLDEN)) for path in GOLDEN.glob("*/*")}
+    kept = {
+        # The rows of a document are kept beside it.
+        str(path.relative_to(GOLDEN)).replace(TABLE, ".json")
+        for path in GOLDEN.glob("*/*")
+    }
     orphans = sorted(kept - known)
     assert not orphans, f"no case prints these any more; git rm them: {orphans}"
+
+
+def test_no_expectation_is_too_large_to_be_reviewed() -> None:
+    sizes = {path.relative_to(GOLDEN): path.stat().st_size for path in GOLDEN.glob("*/*")}
+    assert not {path: size for path, size in sizes.items() if size > LARGEST_FILE}
 
 
 @pytest.mark.golden
@@ -152,7 +170,7 @@ UNREACHED = {
 def kept_records() -> Iterator[Any]:
     """Yield each JSON document that the cases keep."""
     for path in sorted(GOLDEN.glob("*/*.json")):
-        yield json.loads(path.read_bytes())
+        yield read_document(path)
 
 
 def kept_comparisons() -> list[Any]:
@@ -333,6 +351,54 @@ def test_a_wrong_number_fails_where_only_a_digest_is_kept(
     check_json(path, document(0.5 * (1.0 + 1e-14)))
     with pytest.raises(pytest.fail.Exception, match=r"\$\.sections\.long\.data\.sha256: expected"):
         check_json(path, document(0.5 * (1.0 + 1e-5)))
+
+
+def test_rows_of_a_large_document_are_lines_of_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def document(number: int, **changes: Any) -> Any:
+        caveats = [{"code": "coarse", "text": "x"}]
+        row = dict.fromkeys(COLUMNS, 0.5) | {"metric": "time", "caveats": caveats, "reason": "a"}
+        rows = [{**row, "reason": "a" * 300} for _ in range(500)]
+        rows[number] |= changes
+        return {"rows": rows}
+
+    path = tmp_path / "large.json"
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("SCHEDPERF_BLESS", "1")
+    check_json(path, document(0))
+    monkeypatch.delenv("SCHEDPERF_BLESS")
+    assert json.loads(path.read_text()) == {"rows": {"items": 500}}
+    assert (tmp_path / "large.rows.csv").stat().st_size < LARGEST_FILE
+    row = read_document(path)["rows"][0]
+    assert (row["metric"], row["q"], row["caveats"][0]["code"]) == ("time", "0.5", "coarse")
+    check_json(path, document(7, q=0.5 * (1.0 + 1e-14)))
+    for changes in ({"q": 0.5001}, {"metric": "rate"}, {"reason": "b"}, {"q": None}):
+        with pytest.raises(pytest.fail.Exception, match=r"\$\[8\]"):
+            check_json(path, document(7, **changes))
+    # A document that is small now has no table.
+    small = {"rows": [1]}
+    path.write_text(json.dumps(small))
+    with pytest.raises(pytest.fail.Exception, match=r"large\.rows\.csv is not printed any more"):
+        check_json(path, small)
+    monkeypatch.setenv("SCHEDPERF_BLESS", "1")
+    check_json(path, small)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_change_in_a_line_that_is_cut_from_a_large_text_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "title\n\n" + "".join(f"row {number} {'x' * 60}\n" for number in range(2000))
+    path = tmp_path / "large.txt"
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("SCHEDPERF_BLESS", "1")
+    check_text(path, text)
+    monkeypatch.delenv("SCHEDPERF_BLESS")
+    assert path.stat().st_size < 10_000
+    check_text(path, text)
+    with pytest.raises(pytest.fail.Exception, match=r"and \d+ lines"):
+        check_text(path, text.replace("row 1999 ", "row 1998 "))
 
 
 @pytest.mark.parametrize(

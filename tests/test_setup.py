@@ -60,6 +60,24 @@ def set_up(
     )
 
 
+@pytest.mark.parametrize(
+    ("latest", "line"),
+    [("true", r"creating .venv, \d s"), ("echo pip", r"creating .venv, \d s: pip")],
+)
+def test_a_progress_line_ends_with_the_step_if_there_is_one(latest: str, line: str) -> None:
+    text = (ROOT / "scripts" / "setup").read_text()
+    function = text[text.index("progress() {") : text.index("log_latest()")]
+    start = "every_s=0 work=$(mktemp -d); say() { echo setup: $* >&2; }; latest() {"
+    script = f"{start} {latest}; }}\n{function}\nprogress 'creating .venv' latest sleep 0.5"
+    ran = subprocess.run(
+        ["sh", "-euc", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.fullmatch(f"setup: {line}", ran.stderr.splitlines()[0])
+
+
 def temporary_files(checkout: Path) -> list[Path]:
     return list((checkout.parent / "tmp").iterdir())
 
@@ -93,7 +111,7 @@ def test_sudo_without_a_terminal_is_named(lacking: Path) -> None:
     done = set_up(lacking, "check", prefix=nobody)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert "sudo cannot ask for a password without a terminal" in line
+    assert "sudo needs a terminal to ask for a password" in line
     assert line.endswith(
         f"run this as root once: apt-get install --no-install-recommends {NEVER_INSTALLED}"
     )
@@ -232,7 +250,9 @@ def make(*arguments: str, cwd: Path = ROOT) -> str:
 
 def test_the_guide_names_every_target_that_make_helps_with() -> None:
     targets = [line.split()[0] for line in make("help").splitlines()]
-    phony = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    # "test-vm: WORKERS = ..." sets a variable of a target.
+    rules = r"^([a-z-]+):(?! [A-Z]+ =)"
+    phony = re.findall(rules, (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert sorted(targets) == sorted(name for name in phony if not name.startswith("lint-"))
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert [name for name in targets if f"`make {name}`" not in text] == []
@@ -281,12 +301,16 @@ class TestSelections:
     ) -> set[str]:
         words = pytest_words(target, *variables)
         text = words[len(words) - words[::-1].index("-m")]
-        folders = tuple(f"{word}/" for word in words if word.startswith("tests"))
+        places = tuple(
+            f"{word}::" if word.endswith(".py") else f"{word}/"
+            for word in words
+            if word.startswith("tests")
+        )
         names = set(re.findall(r"\w+", text)) - {"and", "or", "not"}
         return {
             test
             for test, marks in marks_of_tests.items()
-            if test.startswith(folders or "tests/")
+            if test.startswith(places or "tests/")
             and eval(text, {name: name in marks for name in names})  # noqa: S307 # our own Makefile
         }
 
@@ -307,16 +331,19 @@ class TestSelections:
         twice = {
             test
             for test, marks in marks_of_tests.items()
-            if "property" in marks and "slow" not in marks
+            if "property" in marks and not {"slow", "repeats"} & {*marks}
         }
         assert {test: runs[test] for test in twice if runs[test] != ["test", "test-slow"]} == {}
         others = {test: names for test, names in runs.items() if test not in twice}
         assert {test: names for test, names in others.items() if len(names) != 1} == {}
 
     def test_ci_runs_every_test_once(self, marks_of_tests: Mapping[str, Sequence[str]]) -> None:
-        assert 'make "$target" EACH_ONCE=1 ' in (ROOT / ".ci" / "run").read_text()
+        assert 'make "$1" EACH_ONCE=1 ' in (ROOT / ".ci" / "run").read_text()
         runs = self.runs(marks_of_tests, "EACH_ONCE=1")
-        assert {test: names for test, names in runs.items() if len(names) != 1} == {}
+        repeats = {test for test, marks in marks_of_tests.items() if "repeats" in marks}
+        others = {test: names for test, names in runs.items() if test not in repeats}
+        assert {test: names for test, names in others.items() if len(names) != 1} == {}
+        assert {test: runs[test] for test in repeats if runs[test]} == {}
 
     def test_paths_of_the_caller_replace_those_of_the_target(self) -> None:
         words = pytest_words("test-vm", "PYTEST_OPTIONS=-x tests/end_to_end/test_guest_boots.py")
@@ -342,7 +369,7 @@ def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
         "@pytest.mark.parametrize('number', range(16))\n"
         "def test_other(number): pass\n"
     )
-    assert "--numprocesses auto --dist loadgroup" in " ".join(pytest_words("test-vm"))
+    assert "--dist loadgroup" in " ".join(pytest_words("test-vm"))
     result = tmp_path / "result.xml"
     options = ["--numprocesses", "4", "--dist", "loadgroup", f"--junit-xml={result}"]
     subprocess.run(
@@ -360,21 +387,31 @@ def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
 
 def test_a_test_that_changes_the_machine_runs_alone(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_protocol\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  system\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  system\n  vm\n")
     (tmp_path / "test_alone.py").write_text(
-        "import time, pytest\n"
+        "import pathlib, time, pytest\n"
         "pytestmark = pytest.mark.system\n"
+        "done = pathlib.Path('done')\n"
+        "@pytest.mark.vm\n"
+        "def test_guest():\n"
+        "    # The one that runs alone does not wait for it.\n"
+        "    end = time.monotonic() + 60\n"
+        "    while not done.exists():\n"
+        "        assert time.monotonic() < end\n"
+        "        time.sleep(0.01)\n"
         "one = pytest.param(20, marks=pytest.mark.alone)\n"
         "@pytest.mark.parametrize('number', [*range(20), one, *range(21, 40)])\n"
         "def test_it(number, record_property):\n"
         "    begin = time.monotonic()\n"
         "    time.sleep(0.05)\n"
         "    record_property('span', f'{number} {begin} {time.monotonic()}')\n"
+        "    if number == 20: done.touch()\n"
     )
     result = tmp_path / "result.xml"
     inherited = {key: one for key, one in os.environ.items() if not key.startswith("PYTEST")}
+    options = ["--numprocesses", "4", "--dist", "worksteal", f"--junit-xml={result}"]
     subprocess.run(
-        [sys.executable, "-m", "pytest", "--numprocesses", "4", f"--junit-xml={result}", "."],
+        [sys.executable, "-m", "pytest", *options, "."],
         cwd=tmp_path,
         env=inherited | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -388,13 +425,43 @@ def test_a_test_that_changes_the_machine_runs_alone(tmp_path: Path) -> None:
     assert all(ended <= begin or began >= end for began, ended in spans.values())
 
 
+def test_reasons_of_skips_are_listed_once(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_terminal_summary\n")
+    (tmp_path / "test_skips.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.skipif(True, reason='needs a PMU')\n"
+        "def test_mark(): pass\n"
+        "@pytest.mark.parametrize('number', range(2))\n"
+        "def test_call(number): pytest.skip('needs\\n root')\n"
+    )
+    (tmp_path / "test_module.py").write_text(
+        "import pytest\npytest.skip('needs root', allow_module_level=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "2", "-c", ROOT / "pyproject.toml", tmp_path],
+        cwd=tmp_path,
+        env={key: one for key, one in os.environ.items() if not key.startswith("PYTEST")}
+        | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    *_, title, first, second, last = done.stdout.splitlines()
+    assert "skipped tests, by reason" in title
+    assert (first, second) == ("     3  needs root", "     1  needs a PMU")
+    assert "4 skipped" in last
+    assert "SKIPPED" not in done.stdout
+
+
 @pytest.fixture
 def ci(tmp_path: Path) -> Path:
     """Return a directory with .ci/run, and targets of which one passes, one fails, one hangs."""
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     (tmp_path / "test_good.py").write_text(
-        "import pytest\ndef test_passes(): pass\n@pytest.mark.skip\ndef test_skips(): pass\n"
+        "import pytest\ndef test_passes(): pass\n"
+        "@pytest.mark.parametrize('number', range(3))\n"
+        "def test_skips(number): pytest.skip('needs root' if number else 'needs a PMU')\n"
     )
     (tmp_path / "test_bad.py").write_text("def test_fails(): assert False\n")
     (tmp_path / "Makefile").write_text(
@@ -405,7 +472,12 @@ def ci(tmp_path: Path) -> Path:
 
 
 def run_ci(folder: Path, targets: str, limit_s: int = 600) -> subprocess.CompletedProcess[str]:
-    chosen = {"CI_TARGETS": targets, "CI_LIMIT_S": str(limit_s), "PYTHON": sys.executable}
+    chosen = {
+        "CI_SETUPS": "",
+        "CI_TARGETS": targets,
+        "CI_LIMIT_S": str(limit_s),
+        "PYTHON": sys.executable,
+    }
     return subprocess.run(
         [".ci/run"], cwd=folder, env=without_make() | chosen, capture_output=True, text=True
     )
@@ -415,13 +487,17 @@ def test_ci_runs_all_targets_and_sums_up(ci: Path) -> None:
     done = run_ci(ci, "bad lint good")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[-1] == "1 passed, 1 failed, 1 skipped"
+    assert lines[-1] == "1 passed, 1 failed, 3 skipped"
     assert "ci: failed: bad" in lines
-    slowest = lines[lines.index("the 10 slowest tests:") + 1 : -1]
+    skips = lines.index("skipped tests, by reason:")
+    assert lines[skips + 1 : -1] == ["     2  needs root", "     1  needs a PMU"]
+    slowest = lines[lines.index("the 10 slowest tests:") + 1 : skips]
     assert sorted(line.split()[-1] for line in slowest) == [
         "test_bad::test_fails",
         "test_good::test_passes",
-        "test_good::test_skips",
+        "test_good::test_skips[0]",
+        "test_good::test_skips[1]",
+        "test_good::test_skips[2]",
     ]
     assert [line.split()[-1] for line in lines if re.match(r" +\d+ s  make ", line)] == [
         "bad",
@@ -433,7 +509,20 @@ def test_ci_runs_all_targets_and_sums_up(ci: Path) -> None:
 def test_ci_passes_when_all_targets_pass(ci: Path) -> None:
     done = run_ci(ci, "lint good")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 3 skipped"
+
+
+def test_ci_runs_joined_targets_at_the_same_time(ci: Path) -> None:
+    # Each waits for the other one.
+    os.mkfifo(ci / "pipe")
+    with (ci / "Makefile").open("a") as makefile:
+        makefile.write("one:\n\t@echo first >pipe\ntwo:\n\t@cat pipe; false\n")
+    done = run_ci(ci, "one+two good", limit_s=60)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert {"one: ==== make one", "two: ==== make two", "two: first", "==== make good"} <= {*lines}
+    assert "ci: failed: two" in lines
+    assert lines[-1] == "1 passed, 0 failed, 3 skipped"
 
 
 def test_ci_names_the_target_that_ran_over(ci: Path) -> None:

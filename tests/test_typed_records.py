@@ -5,37 +5,34 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from schedperf.evidence import all_sections
-from schedperf.model.comparison import SectionData
+from schedperf.model.sections import SectionData
 
 ROOT = Path(__file__).parents[1]
 # Where mypy has checked the tree before, it need not read all of it again.
 CACHE = ".mypy_cache"
 PACKAGES = ("schedperf", "reports", "collectors", "templates")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("mypy")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Copy the product's packages; mypy's cache of them makes the next runs short."""
-    folder = tmp_path_factory.mktemp("typed")
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Copy the product's packages, with mypy's cache of them."""
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+        shutil.copytree(ROOT / package, tmp_path / package)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     if (ROOT / CACHE).is_dir():
-        shutil.copytree(ROOT / CACHE, folder / CACHE)
-    assert check(folder) == ""
-    yield folder
-    shutil.rmtree(folder)
+        shutil.copytree(ROOT / CACHE, tmp_path / CACHE)
+    return tmp_path
 
 
-def check(folder: Path) -> str:
+def check(folder: Path) -> list[str]:
     """Return mypy's errors in the packages."""
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-error-summary", "schedperf", "reports"],
@@ -44,7 +41,7 @@ def check(folder: Path) -> str:
         text=True,
         env={"PATH": "/usr/bin:/bin", "MYPYPATH": "collectors:reports:templates"},
     )
-    return "\n".join(line for line in done.stdout.splitlines() if ": error: " in line)
+    return [line for line in done.stdout.splitlines() if ": error: " in line]
 
 
 def without_field(record: type[SectionData], text: str) -> str:
@@ -57,15 +54,21 @@ def without_field(record: type[SectionData], text: str) -> str:
     return head + body[: found.start()] + body[found.end() :]
 
 
-@pytest.mark.parametrize("name", sorted(all_sections()))
-def test_a_section_without_a_field_fails_mypy(tree: Path, name: str) -> None:
-    record = all_sections()[name].record
-    path = tree / f"{record.__module__.replace('.', '/')}.py"
-    text = path.read_text()
-    path.write_text(without_field(record, text))
-    try:
-        errors = check(tree)
-    finally:
-        path.write_text(text)
-    assert "schedperf/evidence/" in errors
-    assert "reports/schedperf_reports/" in errors, errors
+def places(errors: list[str], record: type[SectionData]) -> set[str]:
+    """Return the packages with an error that names the record and its first field."""
+    name, field = record.__name__, record.__struct_fields__[0]
+    words = {f'"{name}"', f'"{field}"'}
+    return {line.partition("/")[0] for line in errors if all(word in line for word in words)}
+
+
+def test_each_section_without_a_field_fails_mypy(tree: Path) -> None:
+    assert check(tree) == []
+    records: Mapping[str, type[SectionData]] = {
+        name: section.record for name, section in all_sections().items()
+    }
+    for record in records.values():
+        path = tree / f"{record.__module__.replace('.', '/')}.py"
+        path.write_text(without_field(record, path.read_text()))
+    errors = check(tree)
+    found = {name: places(errors, record) for name, record in records.items()}
+    assert found == {name: {"schedperf", "reports"} for name in records}, "\n".join(errors)

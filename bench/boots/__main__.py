@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Prove that kills and power cuts lose no run: ``python -m bench.boots``.
 
-Two kernels are booted alternately on a machine under QEMU with a real boot loader, by ``--on ssh:``
-and by ``--resume``; at random moments the power is cut or the controller killed. Then the bundles
-must hold all planned boots and each finished run once, and the machine must run its default kernel.
-The third way, two kernels and two settings by ssh, also shows that the settings are restored; the
-fourth has a kernel that panics and one with a wrong name, which are given up.
+Two kernels are booted alternately on a machine under QEMU with a real boot loader. The recording is
+made in four ways: ``ssh`` with ``ab --on ssh:HOST``; ``resume`` with ``ab --resume``; ``design``,
+by ssh with two kernels and two settings, which must be restored; and ``faults``, by ssh with two
+more kernels, one that panics and one with a wrong name, which must be given up. At random moments
+the power is cut, or the controller killed. At the end, the bundles must contain all planned boots
+and each finished run once, and the machine must run its default kernel.
 """
 
 import argparse
@@ -54,10 +55,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def prove(way: str, asked: argparse.Namespace, folder: Path) -> None:
-    """Record one way with kills; print what happens.
+    """Make a recording in one way with kills, check it, and print what happens.
 
-    :raises Wrong: something is lost, twice, or left behind
+    :param way: a key of ``WAYS``
+    :param folder: directory for the machine and the bundles
+    :raises Wrong: a run is lost or recorded twice, or a change of the machine is left behind
     :raises DidNotBoot: the machine does not come up at its first boot
+    :raises CannotBuild: the disk cannot be built
     """
     kind, loader = WAYS[way]
     disk = get_disk(loader)
@@ -82,7 +86,10 @@ def prove(way: str, asked: argparse.Namespace, folder: Path) -> None:
 
 
 def _kill(recording: Recording, chance: random.Random, kills: int, say: Say) -> int:
-    """Kill at random moments; return how often, which is less where the recording ends before."""
+    """Cut the power or kill the controller at random moments; return how often.
+
+    It is less than ``kills`` if the recording ends before.
+    """
     done = 0
     while done < kills:
         time.sleep(chance.uniform(1, _LONGEST_S))
@@ -105,7 +112,7 @@ def _kill(recording: Recording, chance: random.Random, kills: int, say: Say) -> 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prove each way; return 0 if all that must be true is."""
+    """Prove each chosen way; return 1 if a check fails, else 0."""
     asked = parse_arguments(arguments)
     status = 0
     for way in asked.way or list(WAYS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A recording of two kernels on a machine under QEMU, and what must be true of it at its end."""
+"""Record two kernels on a machine under QEMU, and check the bundles and the machine at the end."""
 
 import json
 import os
@@ -53,7 +53,7 @@ Say = Callable[[str], None]
 
 
 class Wrong(Exception):
-    """Something that must be true is not; the message says what."""
+    """A check failed; the message describes what is wrong."""
 
 
 class Size(NamedTuple):
@@ -64,9 +64,11 @@ class Size(NamedTuple):
 
 
 class Recording:
-    """Two kernels booted alternately.
+    """A recording of two kernels that are booted alternately; subclasses drive it in one way.
 
-    :param folder: gets the bundles
+    :param kernels: releases of the default and of the other kernel
+    :param folder: directory for the bundles
+    :param say: prints a line about the progress
     """
 
     def __init__(
@@ -79,14 +81,14 @@ class Recording:
         self.say = say
 
     def options(self) -> list[str]:
-        """Return the options of ``ab`` that both ways have."""
+        """Return the options of ``schedperf ab`` that do not depend on how it is driven."""
         kernels = []
         for name, release in self.sides():
             kernels += ["--kernel", f"{name}={release}"]
         return [*kernels, "--boots", str(self.boots), "-n", str(self.runs), *_QUICK]
 
     def state(self) -> Mapping[str, Any] | None:
-        """Return the state of the recording; None if it cannot be read now."""
+        """Return the content of the recording's state.json; None if it cannot be read now."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -98,16 +100,17 @@ class Recording:
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """Go on after a kill."""
+        """Continue the recording after a kill."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Leave no process of this recording here."""
+        """End the processes of this recording on the host."""
 
     def sides(self) -> Sequence[tuple[str, str]]:
         """Return name and release of each kernel.
 
-        The last of an odd number of boots is of the default kernel, which saves another boot.
+        ``new`` is the default kernel, because with an odd number of boots it has the last one: the
+        machine need not reboot into its default kernel.
         """
         return [("base", self.kernels.new), ("new", self.kernels.old)]
 
@@ -116,19 +119,23 @@ class Recording:
         return self.sides()
 
     def fetch(self, name: str) -> Path:
-        """Return a bundle, when all is over."""
+        """Return the path of a bundle on the host, after the end of the recording.
+
+        :param name: name of the bundle after the prefix
+        """
         raise NotImplementedError
 
     @property
     def is_over(self) -> bool:
-        """Whether the recording has ended."""
+        """Return whether the recording has ended; False if its state cannot be read now."""
         state = self.state()
         return state is not None and state["phase"] == _OVER
 
     def wait_for(self, what: str, is_so: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Wait until something is true of the state.
+        """Wait until a condition on the state holds.
 
-        :raises Wrong: it does not come true
+        :param what: name of the condition for the error
+        :raises Wrong: the recording ends before, or an hour passes
         """
         end = time.monotonic() + _END_S
         while time.monotonic() < end:
@@ -148,8 +155,8 @@ class Recording:
     def check(self, kills: int) -> None:
         """Check the bundles and the machine at the end.
 
-        :param kills: so many runs may have finished without the recorder noticing
-        :raises Wrong: with all that is wrong
+        :param kills: number of kills: each may lose one run that finished just before it
+        :raises Wrong: a check fails; the message lists all failures
         """
         wrong = list(self._check_runs(kills))
         wrong += self._check_machine()
@@ -185,7 +192,7 @@ class Recording:
             yield f"{lost} runs ended and are in no bundle ({kills} kills)"
 
     def _check_machine(self) -> Iterator[str]:
-        """Yield what differs from the machine as it was: its default kernel and no claim."""
+        """Yield what the recording left behind: another kernel, a boot entry, or its service."""
         running = self.machine.run("uname", "-r").strip()
         if running != self.kernels.old:
             yield f"{running} runs (expected the default {self.kernels.old})"
@@ -201,12 +208,15 @@ class Recording:
 
 
 class BySsh(Recording):
-    """A controller here drives the machine: ``ab --on ssh:HOST``."""
+    """A controller on the host drives the machine: ``ab --on ssh:HOST``."""
 
     _controller: subprocess.Popen[bytes] | None = None
 
     def state(self) -> Mapping[str, Any] | None:
-        """Read the controller's state; its file is replaced as a whole."""
+        """Return the controller's state; None before it is written.
+
+        The controller replaces the file atomically, so it is always complete.
+        """
         path = self.folder / "recorded.boots" / "state.json"
         return json.loads(path.read_bytes()) if path.exists() else None
 
@@ -215,7 +225,7 @@ class BySsh(Recording):
         self._run(["ab", *self.options(), "--on", "ssh:target", *self._output(), "--", *WORKLOAD])
 
     def kill_controller(self) -> bool:
-        """Kill the controller with what it started."""
+        """Kill the controller and the processes that it started; return whether it was running."""
         controller = self._controller
         if controller is None or controller.poll() is not None:
             return False
@@ -225,7 +235,7 @@ class BySsh(Recording):
         return True
 
     def end(self) -> None:
-        """Wait for a controller that has written the end of its recording; kill any other."""
+        """Wait for the controller to exit; kill it if it does not within 30 s."""
         if self._controller is not None:
             try:
                 self._controller.wait(_CONCLUDE_S)
@@ -233,12 +243,12 @@ class BySsh(Recording):
                 self.kill_controller()
 
     def go_on(self) -> None:
-        """Run ``ab continue`` where no controller runs: it may have given up, too."""
+        """Run ``ab continue`` if no controller is running: it was killed, or it gave up."""
         if self._controller is None or self._controller.poll() is not None:
             self._run(["ab", "continue", *self._output()])
 
     def fetch(self, name: str) -> Path:
-        """Return the controller's copy."""
+        """Return the path of the controller's copy of a bundle."""
         return self.folder / f"recorded-{name}.tar"
 
     def _output(self) -> list[str]:
@@ -257,10 +267,10 @@ class BySsh(Recording):
 
 
 class ByItself(Recording):
-    """The machine drives itself: ``ab --resume``, with the recorder that travels."""
+    """The machine drives itself: ``ab --resume``, with the recorder as a single file."""
 
     def state(self) -> Mapping[str, Any] | None:
-        """Read the machine's state; None while it boots."""
+        """Return the state from the machine; None while it boots."""
         try:
             read: Mapping[str, Any] = json.loads(self.machine.run("cat", f"{_HOME}/state.json"))
         except (subprocess.SubprocessError, ValueError):
@@ -268,7 +278,10 @@ class ByItself(Recording):
         return read
 
     def start(self) -> None:
-        """Copy the recorder to the machine and start it."""
+        """Copy the recorder to the machine and start it.
+
+        :raises Wrong: the recorder fails
+        """
         self.machine.put(build_zipapp(), "/root/recorder")
         words = ["ab", *self.options(), "--resume", "-o", _PREFIX, "--", *WORKLOAD]
         started = self.machine.call("python3", "-I", "/root/recorder", *words, limit_s=300)
@@ -277,7 +290,10 @@ class ByItself(Recording):
             raise Wrong(f"ab --resume: {started.stderr.strip()}")
 
     def kill_controller(self) -> bool:
-        """Kill the unit's main process; systemd starts it again."""
+        """Kill the main process of the service, which systemd starts again.
+
+        Return False if there is none, or if the machine does not answer.
+        """
         kill = "systemctl kill -s KILL --kill-whom=main schedperf-ab"
         try:
             return self.machine.shell(kill, checks=False).returncode == 0
@@ -285,39 +301,41 @@ class ByItself(Recording):
             return False
 
     def go_on(self) -> None:
-        """Do nothing: the machine goes on by itself."""
+        """Do nothing: the machine continues by itself."""
 
     def fetch(self, name: str) -> Path:
-        """Copy a bundle here."""
+        """Copy a bundle to the host; return its path."""
         path = self.folder / f"recorded-{name}.tar"
         path.write_bytes(self.machine.get(f"{_PREFIX}-{name}.tar"))
         return path
 
 
 class Design(BySsh):
-    """Two kernels and two settings: each boot records both."""
+    """Two kernels and two settings: each boot records both settings."""
 
     _state_before = ""
 
     def options(self) -> list[str]:
-        """Add the setting."""
+        """Return the options, with the scheduler feature that is the setting."""
         return [*super().options(), "--feature", _FEATURE]
 
     def planned_bundles(self) -> Sequence[tuple[str, str]]:
-        """Return four bundles."""
+        """Return name and release of four bundles: one for each kernel and value of the setting."""
         settings = (f"NO_{_FEATURE}", _FEATURE)
         return [(f"{name}-{setting}", of) for name, of in self.sides() for setting in settings]
 
     def start(self) -> None:
-        """Keep what the machine's settings are."""
+        """Remember the settings of the machine, then start the controller."""
         self._state_before = self._settings()
         super().start()
 
     def check(self, kills: int) -> None:
-        """Check the settings, too.
+        """Also check that all settings of the machine are restored.
 
         With an odd number of boots the last one is of the default kernel, which keeps running, so
-        that its settings are those that the recording has left.
+        its settings are those that the recording left.
+
+        :raises Wrong: a check fails
         """
         super().check(kills)
         before, after = (set(text.splitlines()) for text in (self._state_before, self._settings()))
@@ -330,17 +348,20 @@ class Design(BySsh):
 
 
 class Faults(BySsh):
-    """Two good kernels, one that panics, and one that is not what its name says."""
+    """Two good kernels, one that panics, and one whose release differs from its name."""
 
     _BROKEN = (("panics", PANICS), ("lies", LIES))
 
     def options(self) -> list[str]:
-        """Add the broken kernels."""
+        """Return the options, with the broken kernels first."""
         broken = [f"--kernel={name}={release}" for name, release in self._BROKEN]
         return [*broken, *super().options()]
 
     def check(self, kills: int) -> None:
-        """Check that the broken kernels are given up, and say why."""
+        """Also check that the recorder gave up the broken kernels, and print its reasons.
+
+        :raises Wrong: a check fails
+        """
         super().check(kills)
         state = self.state()
         reasons = {} if state is None else {k["name"]: k["gave_up"] for k in state["kernels"]}
@@ -367,9 +388,9 @@ def read_bundle(path: Path) -> tuple[Sequence[str], set[str]]:
 
 
 def finish(recording: Recording) -> None:
-    """Wait for the end of a recording; go on where its controller gave up.
+    """Wait for the end of a recording, then for the machine; continue it if a controller gave up.
 
-    :raises Wrong: it does not end
+    :raises Wrong: it does not end within an hour, or the machine does not come up
     """
     end = time.monotonic() + _END_S
     while not recording.is_over:

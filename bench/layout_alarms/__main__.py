@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count the layout alarms between neighbouring kernels of Debian; see README.md here."""
+"""Count the layout alarms between successive kernels of Debian; see README.md in this directory."""
 
 import argparse
 import csv
@@ -32,9 +32,13 @@ MOST_FALSE_ALARMS = 2
 class Row:
     """One pair of kernels.
 
-    :param sched_lines: changes of ``sched/`` in new's changelog since base
-    :param changed_layouts: sections and structs that differ
-    :param notes: pairs that parted and raise no alarm because nobody writes them
+    :param base: version of the older kernel
+    :param new: version of the newer kernel
+    :param sched_lines: number of changes of ``sched/`` in new's changelog since base
+    :param changed_layouts: number of sections and structs that differ
+    :param alarms: number of alarms
+    :param notes: number of pairs of variables that no longer share a line, without an alarm because
+        they are only read at run time
     :param explanation: claim and cause of each alarm, and the pairs of the notes
     """
 
@@ -63,7 +67,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def measure(base: Image, new: Image) -> Row:
-    """Compare two kernels."""
+    """Compare the layouts of two kernels; return their row of the table."""
     kernels = [load_kernel(image.folder, label=image.name) for image in (base, new)]
     (compared,) = analyse_kernels(kernels).comparisons
     only_read = [pair for unit in compared.units for pair in unit.only_read]
@@ -80,13 +84,16 @@ def measure(base: Image, new: Image) -> Row:
 
 
 def explain(alarm: LayoutAlarm) -> str:
-    """Return an alarm in one sentence."""
+    """Format an alarm with its grade, claim and cause."""
     cause = "no single edit" if alarm.cause is None else alarm.cause.text
     return f"{alarm.grade}: {alarm.claim} (cause: {cause})"
 
 
 def main() -> int:
-    """Write and print the table; return 1 if there are too many false alarms."""
+    """Write and print the table; return 1 if there are too many false alarms.
+
+    All alarms of pairs without a change of ``sched/`` count as false.
+    """
     arguments = parse_arguments(sys.argv[1:])
     rows = []
     for flavour in arguments.flavours:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fetch Debian's kernel packages with apt, and prepare what schedperf reads of them."""
+"""Download Debian's kernel packages with apt, and extract the files that schedperf reads."""
 
 import gzip
 import re
@@ -27,7 +27,7 @@ class Image:
 
     :param name: "6.1.0-47-amd64"
     :param series: "6.1"
-    :param folder: holds System.map, btf, config and changelog
+    :param folder: directory with System.map, btf, config and changelog
     """
 
     name: str
@@ -36,12 +36,16 @@ class Image:
 
     @property
     def changelog(self) -> str:
-        """Debian's changelog of the package."""
+        """Return Debian's changelog of the package."""
         return (self.folder / "changelog").read_text(encoding="utf-8", errors="replace")
 
 
 def find_packages(flavour: str) -> list[str]:
-    """Return the names of the kernel packages of a flavour that apt knows, oldest first."""
+    """Return the names of the kernel packages of a flavour that apt lists, oldest first.
+
+    :param flavour: one of ``FLAVOURS``
+    :raises subprocess.CalledProcessError: apt-cache fails
+    """
     pattern = _PACKAGES.format(flavour=flavour)
     found = subprocess.run(
         ["apt-cache", "search", "--names-only", pattern], capture_output=True, text=True, check=True
@@ -55,7 +59,11 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 
 
 def prepare(package: str, cache: Path) -> Image:
-    """Download and unpack one package, unless the cache has it."""
+    """Download and unpack one package, unless the cache has it.
+
+    :raises subprocess.CalledProcessError: apt-get or tar fails
+    :raises DamagedImageError: the image has no symbols or no BTF
+    """
     name = package.removeprefix("linux-image-")
     folder = cache / name
     series = _SERIES.match(package)
@@ -81,7 +89,10 @@ def prepare(package: str, cache: Path) -> Image:
 
 
 def pairs(images: Sequence[Image]) -> Iterator[tuple[Image, Image]]:
-    """Yield every two successive kernels of each series, then its oldest and newest."""
+    """Yield every two successive kernels of each series, then its oldest and newest.
+
+    :param images: sorted by series and version
+    """
     for _, group in groupby(images, key=lambda image: image.series):
         kernels = list(group)
         yield from pairwise(kernels)
@@ -90,7 +101,10 @@ def pairs(images: Sequence[Image]) -> Iterator[tuple[Image, Image]]:
 
 
 def sched_lines(base: Image, new: Image) -> int:
-    """Return how many changes of ``sched/`` new's changelog has since base."""
+    """Return the number of changes of ``sched/`` in new's changelog since base.
+
+    :raises SystemExit: new's changelog does not contain the version of base
+    """
     entries = list(_VERSION.finditer(new.changelog))
     versions = [_version(entry) for entry in entries]
     first = _VERSION.search(base.changelog)

@@ -2,15 +2,15 @@
 """Read the symbol table that a kernel image contains for /proc/kallsyms.
 
 A stripped kernel has its symbols in .rodata: names compressed with 256 tokens, and 32-bit offsets.
-None of the arrays has a symbol of its own, so the table of tokens is found by the ten tokens that
-stand for the digits, and the other arrays by their place beside it:
+None of the arrays has a symbol of its own, so the table of tokens is found by the ten tokens of the
+digits, and the other arrays by their order:
 
 * up to 6.4: offsets, relative base, number of symbols, names, markers, an index by name (since 6.2,
   and in 6.1 of Debian), tokens, token index
 * since 6.5: number of symbols, names, markers, tokens, token index, offsets, relative base
 
-scripts/kallsyms.c of the kernel writes them. Little-endian 64-bit kernels with
-CONFIG_KALLSYMS_BASE_RELATIVE are read, which are all of Debian's for amd64.
+scripts/kallsyms.c of the kernel writes them. Only little-endian 64-bit kernels with
+CONFIG_KALLSYMS_BASE_RELATIVE can be read; all of Debian's for amd64 are such kernels.
 """
 
 import struct
@@ -40,14 +40,14 @@ _MOST_GAP = 16
 
 
 class DamagedImageError(Exception):
-    """The image does not contain the tables of /proc/kallsyms, or in another form."""
+    """The image does not contain the tables of /proc/kallsyms, or in an unknown form, or no BTF."""
 
 
 def read_symbols(rodata: bytes) -> list[tuple[int, str, str]]:
-    """Return address, letter and name of every symbol, by address.
+    """Return address, letter (type as in nm) and name of every symbol, sorted by address.
 
     :param rodata: the image, or its section .rodata
-    :raises DamagedImageError: no table of symbols
+    :raises DamagedImageError: the tables are not found, or contradict each other
     """
     tokens_at, index_at, tokens = _find_tokens(rodata)
     count, names_at, markers_at = _find_names(rodata, tokens_at)
@@ -166,7 +166,3 @@ def _addresses(data: bytes, start: int, count: int, base_at: int) -> list[int] |
         # CONFIG_KALLSYMS_ABSOLUTE_PERCPU: from 0 on absolute, below 0 relative to the base.
         return [offset if offset >= 0 else base - 1 - offset for offset in offsets]
     return [base + (offset & 0xFFFFFFFF) for offset in offsets]
-
-
-def _word(data: bytes, position: int) -> int:
-    return int.from_bytes(data[position : position + _WORD], "little")

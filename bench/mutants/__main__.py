@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check that the tests notice 60 mistakes: ``python -m bench.mutants``; see README.md here."""
+"""Check that the tests notice planted mistakes: ``python -m bench.mutants``; see README.md."""
 
 import argparse
 import csv
@@ -45,9 +45,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def read_mutants(ids: Sequence[str] | None) -> list[Mutant]:
-    """Return the mutants of ``mutants.toml``, or those that are asked for.
+    """Return the mutants of ``mutants.toml`` in its order.
 
-    :raises TrialError: unknown mutant
+    :param ids: the mutants to return; None for all
+    :raises TrialError: an id is unknown
     """
     listed = tomllib.loads((FOLDER / "mutants.toml").read_text(encoding="utf-8"))["mutant"]
     mutants = {entry["id"]: Mutant(**entry) for entry in listed}
@@ -57,7 +58,7 @@ def read_mutants(ids: Sequence[str] | None) -> list[Mutant]:
 
 
 def read_results(path: Path) -> dict[str, Row]:
-    """Return the rows of a table of results by mutant; empty if the table does not exist."""
+    """Return the rows of a table of results, by id of the mutant; {} if the file does not exist."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -65,7 +66,7 @@ def read_results(path: Path) -> dict[str, Row]:
 
 
 def write_results(path: Path, rows: Mapping[str, Row]) -> None:
-    """Write a table of results in the order of ``mutants.toml``."""
+    """Write a table of results in the order of ``mutants.toml``, without mutants not in it."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -73,7 +74,7 @@ def write_results(path: Path, rows: Mapping[str, Row]) -> None:
 
 
 def killers() -> dict[str, list[str]]:
-    """Return the tests that killed each mutant before, by any table in this directory."""
+    """Return the test files that killed each mutant before, from all tables in this directory."""
     found: dict[str, list[str]] = {}
     for row in chain.from_iterable(
         read_results(path).values() for path in sorted(FOLDER.glob("results*.csv"))
@@ -88,10 +89,14 @@ def killers() -> dict[str, list[str]]:
 def try_all(
     root: Path, mutants: Sequence[Mutant], jobs: int, most_files: int | None
 ) -> Iterator[Outcome]:
-    """Try mutants, ``jobs`` at a time, each job in a clone of its own.
+    """Try mutants, ``jobs`` at a time, each job in a clone of its own, and yield the outcomes.
 
-    A test that fails without the mutant, too, kills nothing: such a mutant is tried again, and
-    yielded again.
+    A test that also fails without a mutant proves nothing. The mutants that it killed are tried
+    again without this test, and a second outcome is yielded.
+
+    :param root: checkout whose last commit is tested
+    :param most_files: as in :meth:`Clone.try_mutant`
+    :raises TrialError: a mutant cannot be tried
     """
     first = killers()
     with (
@@ -123,7 +128,7 @@ def try_all(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try the mutants, write the results; return 1 where one survives."""
+    """Try the mutants, write the results; return 1 if one survives, 2 if one cannot be tried."""
     chosen = parse_arguments(arguments)
     root = chosen.root.resolve()
     command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find the test files that can reach a module, nearest first.
 
-Reach is read from the source: what a test file and its ``conftest.py`` files import, what that
-imports, and so on. A package reaches its modules, because plugins are discovered by directory,
-and a test that names ``schedperf`` in a string reaches the whole program, because it may start it
-as a process. That is more than what runs, never less.
+The imports in the source determine it: those of a test file and its ``conftest.py`` files, those of
+the imported modules, and so on. A package reaches its modules, because plugins are discovered by
+directory, and a test with the string ``"schedperf"`` reaches the whole program, because it may
+start it as a process. A test may reach modules that it does not run, but runs none that it does not
+reach.
 """
 
 import ast
@@ -23,7 +24,7 @@ class Reach:
     """The imports of a checkout, from each module to those that import it."""
 
     def __init__(self, root: Path) -> None:
-        """Read every source file below ``root``, which is what takes the time (about 5 s)."""
+        """Parse every source file below ``root``, which takes about 5 s."""
         files = [path for top in _CODE for path in sorted((root / top).rglob("*.py"))]
         self._modules = {
             _module_of(path.relative_to(root)): path.relative_to(root) for path in files
@@ -37,10 +38,12 @@ class Reach:
                 self._importers[imported].add(name)
 
     def test_files(self, file: str) -> list[str]:
-        """Return the test files that reach a source file: those that are few imports away, alike
-        in name or speak of it come first.
+        """Return the test files that reach a source file, nearest first.
 
-        :param file: path below the root of the checkout
+        A test file is nearer with fewer imports to the source file, with more words of its path in
+        common, and if it contains the words of the source file's name.
+
+        :param file: path of the source file below the root of the checkout
         """
         distances = self._distances(_module_of(Path(file)))
         words, names = _words(file), _words(Path(file).stem)

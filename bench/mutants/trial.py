@@ -44,10 +44,11 @@ class TrialError(Exception):
 class Mutant:
     """One mistake that tests must notice.
 
+    :param area: part of the program that it belongs to
     :param file: path below the root of the checkout
-    :param before: text that occurs exactly once in the file
-    :param after: what stands there in the mutant
     :param wrong: what the mutant does wrong, in one clause
+    :param before: text that occurs exactly once in the file
+    :param after: text that replaces it
     """
 
     id: str
@@ -72,9 +73,10 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of a mutant.
+    """The result of trying a mutant.
 
-    :param killed_by: the first test that fails; None: it survived
+    :param killed_by: the first test that failed; None: the mutant survived
+    :param seconds: duration of the trial
     """
 
     mutant: Mutant
@@ -86,7 +88,12 @@ class Clone:
     """A clone of a checkout's last commit, in which mutants are tried one after the other."""
 
     def __init__(self, root: Path, folder: Path) -> None:
-        """Clone ``root`` into a directory, beside a link to the data that lie beside ``root``."""
+        """Clone a checkout into a directory, with a link to the directory ``shared`` next to it.
+
+        :param root: the checkout
+        :param folder: an empty directory
+        :raises subprocess.CalledProcessError: git fails
+        """
         self.path = folder / "checkout"
         git = [
             "git",
@@ -112,8 +119,9 @@ class Clone:
         """Run the tests that reach the mutant until one fails.
 
         :param first: test files to run before all others
-        :param most_files: of those that reach the mutant, the nearest; None: all of them
-        :raises TrialError: the mutant cannot be made, or pytest cannot run
+        :param most_files: number of the nearest test files to run, besides the golden tests; None
+            for all that reach the mutant
+        :raises TrialError: the mutant does not fit the file, or pytest cannot run
         """
         started = time.monotonic()
         file = self.path / mutant.file
@@ -130,7 +138,10 @@ class Clone:
         return Outcome(mutant=mutant, killed_by=killed_by, seconds=time.monotonic() - started)
 
     def failing(self, tests: Sequence[str]) -> set[str]:
-        """Return which of some tests fail without any mutant; they are not run again."""
+        """Run some tests without a mutant and return those that fail; they are not run again.
+
+        :raises TrialError: pytest cannot run
+        """
         failed = set(self._run(tests)) if tests else set()
         self._fails_anyway |= failed
         return failed

@@ -2,10 +2,10 @@
 """Prove a whole night in two guests, with kills: ``python -m bench.night``.
 
 A controller and its target run under QEMU, with a real boot loader, and are set up as docs/night.md
-says. The target's new kernel is made slower by probes on its command line. A systemd timer starts
-the night, which must find that, retest it on other boots, publish it, and draft a mail that is held
-because its timings come from an emulator, although on the way its process is killed once, and the
-target and the controller lose their power.
+describes. Probes on the kernel command line make the target's new kernel slower. A systemd timer
+starts the night. It must find the regression, retest it on other boots, publish it, and draft a
+mail, which is held because the timings come from an emulator. Meanwhile, the night's process is
+killed once, and the power of the target and of the controller is cut once each.
 """
 
 import argparse
@@ -33,9 +33,12 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def prove(size: Size, folder: Path) -> None:
-    """Run the night with kills, and check what it leaves.
+    """Run the night with kills, check its result, and print the progress.
 
-    :raises Wrong: the night has another end
+    :param folder: directory for the guests
+    :raises Wrong: a command or a check fails, or the night does not get on
+    :raises DidNotBoot: a guest does not come up
+    :raises CannotBuild: the disk cannot be built
     """
     began = time.monotonic()
 
@@ -53,7 +56,7 @@ def prove(size: Size, folder: Path) -> None:
 
 
 def set_up(lab: Lab, size: Size, say: Say) -> None:
-    """Follow docs/night.md from the installation to the timer."""
+    """Boot the guests and follow docs/night.md from the installation to the timer."""
 
     @contextmanager
     def timed(what: str) -> Iterator[None]:
@@ -77,7 +80,10 @@ def set_up(lab: Lab, size: Size, say: Say) -> None:
 
 
 def kill(lab: Lab, say: Say) -> None:
-    """Kill the night three times, each in another way."""
+    """Kill the night's process, then cut the power of the target, then that of the controller.
+
+    :raises Wrong: the night ends before
+    """
 
     def cut_power(machine: Machine) -> Callable[[], None]:
         def cut() -> None:
@@ -100,9 +106,9 @@ def kill(lab: Lab, say: Say) -> None:
 
 
 def check(lab: Lab, say: Say) -> None:
-    """Check the end of the night, the pages and the mail.
+    """Check the outcome of the night, its pages, the held mail, and the target's running kernel.
 
-    :raises Wrong: something is missing
+    :raises Wrong: a check fails
     """
     state = lab.state()
     say(f"outcome: {state['outcome']}")
@@ -126,7 +132,7 @@ def check(lab: Lab, say: Say) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Prove a night; return the exit status."""
+    """Prove a night; return 1 if a check fails, else 0."""
     asked = parse_arguments(arguments)
     with tempfile.TemporaryDirectory(prefix="schedperf-night-") as name:
         folder = Path(name) if asked.output is None else asked.output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two guests, a controller and its target, set up as docs/night.md says."""
+"""Set up two guests, a controller and its target, as docs/night.md describes."""
 
 import io
 import json
@@ -94,11 +94,11 @@ Say = Callable[[str], None]
 
 
 class Wrong(Exception):
-    """Something that must be true is not; the message says what."""
+    """A command or a check failed; the message describes what is wrong."""
 
 
 class Size(Struct, frozen=True):
-    """Boots of each kernel, also of the retest, and runs in each boot."""
+    """Number of boots of each kernel, in the night and in the retest, and of runs in each boot."""
 
     boots: int
     runs: int
@@ -107,7 +107,10 @@ class Size(Struct, frozen=True):
 class Lab:
     """A controller and its target, both guests with a boot loader.
 
-    :param folder: gets the changes to their disks
+    Methods that run commands on the controller raise :class:`Wrong` if a command fails.
+
+    :param folder: directory for the changes to their disks
+    :raises CannotBuild: the disk cannot be built
     """
 
     def __init__(self, folder: Path) -> None:
@@ -125,7 +128,10 @@ class Lab:
         self.target.cut_power()
 
     def start(self) -> None:
-        """Switch both on, and wait for their sshd."""
+        """Switch both guests on, and wait for their sshd.
+
+        :raises DidNotBoot: an sshd does not answer
+        """
         machines = (self.controller, self.target)
         for machine in machines:
             machine.start(waits=False)
@@ -133,7 +139,7 @@ class Lab:
             machine.wait()
 
     def plant(self) -> None:
-        """Install the benchmark on the target, and make its new kernel slow."""
+        """Install the benchmark on the target; add the probes to the new kernel's boot entry."""
         probes = ";".join(f"p:slow{probe},update_cfs_group" for probe in range(PROBES))
         slow = f's|\\(vmlinuz-{self.kernels.new} .*\\)|\\1 "kprobe_event={probes}"|'
         self.target.run("sed", "-i", slow, "/boot/grub/grub.cfg")
@@ -165,9 +171,11 @@ class Lab:
         self._run("chmod 600 /root/.ssh/night && sync")
 
     def prove_boots(self) -> str:
-        """Prove on the target, from the controller, that one-shot entries are consumed.
+        """Run ``doctor --boot --prove`` on the target, from the controller, and reboot the target.
 
-        :returns: what doctor says of it
+        It proves that the boot loader consumes one-shot entries.
+
+        :return: the line of ``doctor --boot`` about one-shot entries; without one, its last line
         """
         doctor = f"ssh {TARGET} python3 -I collect.pyz doctor --boot grub-reboot"
         before = self.target.run("cat", "/proc/sys/kernel/random/boot_id").strip()
@@ -179,7 +187,7 @@ class Lab:
         return next((line for line in lines if line.startswith("one-shot entry:")), lines[-1])
 
     def write_job(self, size: Size) -> None:
-        """Write the job file, the commits of the kernels, and the mail.toml."""
+        """Write the job file, the commits of the kernels, and mail.toml on the controller."""
         releases = {"base": self.kernels.old, "new": self.kernels.new}
         self._run(f"mkdir -p /root/commits {OUTBOX}")
         for number, release in enumerate(releases.values(), 1):
@@ -190,7 +198,7 @@ class Lab:
         self.controller.put(job.encode(), JOB)
 
     def set_timer(self) -> str:
-        """Install the timer for the next minutes; return the time at which it starts."""
+        """Install the timer and start it; return the time of the night, HH:MM, in 3 minutes."""
         at = self._run("date -d '+3 minutes' +%H:%M").strip()
         self._run(f"schedperf night install {JOB} --at {at}")
         for unit in (UNIT, f"{UNIT}-resume"):
@@ -205,17 +213,17 @@ class Lab:
         self._run(f"systemctl kill -s KILL --kill-whom=main {UNIT}.service")
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state of the only night; {} before it."""
+        """Return the content of the night's state.json; {} if it cannot be read now."""
         return self._read("/root/nights/2*/state.json")
 
     def has_begun(self, step: str) -> bool:
-        """Return whether a step has begun."""
+        """Return whether a step of the night has begun."""
         return bool(self.state().get("steps", {}).get(step, {}).get("began"))
 
     def current(self) -> str:
-        """Return the step that runs.
+        """Return the name of the step that is running.
 
-        :raises Wrong: none does
+        :raises Wrong: no step is running
         """
         for name, step in self.state().get("steps", {}).items():
             if not step["ended"]:
@@ -223,13 +231,17 @@ class Lab:
         raise Wrong(f"no step runs; {self.log()}")
 
     def has_booted(self, recording: str) -> bool:
-        """Return whether a recording has finished a boot."""
+        """Return whether a recording has finished a boot.
+
+        :param recording: "night" or "retest"
+        """
         return bool(self._read(f"/root/nights/2*/{recording}.boots/state.json").get("done"))
 
     def await_that(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Wait until something is true.
+        """Wait until a condition holds.
 
-        :raises Wrong: the night ends before that
+        :param what: name of the condition for the error
+        :raises Wrong: the night ends before, or an hour passes
         """
         end = time.monotonic() + _END_S
         while not is_so():
@@ -239,18 +251,18 @@ class Lab:
             time.sleep(_POLL_S)
 
     def log(self) -> str:
-        """Return the last lines of the night's services."""
+        """Return the last lines of the journal of the night's services, joined by semicolons."""
         units = f"-u {UNIT}.service -u {UNIT}-resume.service"
         lines = self._run(f"journalctl -q -o cat -n 5 {units}").splitlines()
         return "; ".join(lines)
 
     def run(self, command: str) -> str:
-        """Run a command on the controller; return what it prints, whatever its exit status."""
+        """Run a command on the controller; return its stdout and stderr, even if it fails."""
         done = self.controller.shell(command, limit_s=_STEP_S, checks=False)
         return done.stdout + done.stderr
 
     def _read(self, pattern: str) -> Mapping[str, Any]:
-        """Return the record in a file of the controller; {} while there is none."""
+        """Return the JSON object in a file of the controller; {} if it cannot be read now."""
         try:
             text = self.controller.shell(f"cat {pattern}", checks=False).stdout
             record: Mapping[str, Any] = json.loads(text)
@@ -259,8 +271,9 @@ class Lab:
         return record
 
     def _run(self, command: str, *, given: bytes = b"") -> str:
-        """Run a command on the controller that must succeed.
+        """Run a command on the controller that must succeed; return its stdout.
 
+        :param given: its stdin
         :raises Wrong: it fails
         """
         done = self.controller.shell(command, limit_s=_STEP_S, given=given, checks=False)
@@ -271,7 +284,7 @@ class Lab:
 
 
 def collect_wheels(folder: Path) -> None:
-    """Fill a folder with the wheels of schedperf and all that it needs.
+    """Put the wheels of schedperf and of its dependencies into a directory.
 
     :raises subprocess.CalledProcessError: pip fails
     """

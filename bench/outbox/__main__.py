@@ -2,10 +2,10 @@
 """Prove that kills send no mail twice and lose none: ``python -m bench.outbox``.
 
 ``schedperf mail send`` delivers to a real SMTP server and is killed before each of its system calls
-from the first rename to its exit. It is then run again, sometimes killed again, and at last left
-alone after the archive's delay. The archive gets each delivered mail after a random part of the
-delay. In every fifth trial the archive gets no newer message: then the mail must be sent or wait
-for a person.
+from the first rename to its exit. It is then run again, sometimes killed again, and finally run
+without kills after the archive's delay. The archive gets each delivered mail after a random part of
+the delay. In every fifth trial the archive gets no newer message; the mail must then be sent, or
+stay in the state ``sending`` until a person decides.
 """
 
 import argparse
@@ -23,7 +23,10 @@ _WITHOUT_NEWER = 5
 
 
 def judge(result: Result, *, has_newer: bool) -> str | None:
-    """Return what is wrong with the end of a trial; ``None`` if nothing is."""
+    """Return what is wrong with the end of a trial; None if nothing is.
+
+    :param has_newer: whether the archive got a newer message
+    """
     if result.copies > 1:
         return "sent twice"
     if result.state == "sent":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run aiosmtpd's server and write each mail to a Maildir: ``python -m bench.outbox.server DIR``.
 
-It prints its port, then ``open PORT`` and ``closed PORT`` per connection, so that its reader knows
-when nothing more can arrive of a client that was killed.
+It prints its port, then ``open PORT`` and ``closed PORT`` with the client's port per connection, so
+that the reader knows when no more mail of a killed client can arrive.
 """
 
 import asyncio

@@ -42,11 +42,12 @@ class _SyscallInfo(ctypes.Structure):
 
 
 class Traced(NamedTuple):
-    """What a child did.
+    """What a child process did.
 
-    :param calls: names or numbers of its system calls from the first rename on
+    :param calls: its system calls from the first rename on: names of those in ``_NUMBERS``, numbers
+        of the others
     :param killed: whether it was killed
-    :param status: exit status, where it was not
+    :param status: exit status; None if it was killed
     """
 
     calls: tuple[str, ...]
@@ -55,10 +56,13 @@ class Traced(NamedTuple):
 
 
 def run_traced(function: Callable[[], int], kill_before: int | None) -> Traced:
-    """Run a function in a child.
+    """Run a function in a child process and trace its system calls.
 
+    :param function: returns the exit status of the child
     :param kill_before: kill it before this system call, counted from the first rename, which is 0;
-        ``None`` to let it end
+        None to let it end
+    :raises KeyError: the architecture is neither x86-64 nor arm64
+    :raises OSError: ptrace fails
     """
     pid = os.fork()
     if pid == 0:
@@ -93,7 +97,7 @@ def run_traced(function: Callable[[], int], kill_before: int | None) -> Traced:
 
 
 def _become(function: Callable[[], int]) -> None:
-    """Be the child: stop until the parent traces, call the function and exit."""
+    """In the child: stop until the parent traces it, call the function, and exit."""
     status = 1
     try:
         _libc.ptrace(_TRACEME, 0, None, None)
@@ -104,7 +108,10 @@ def _become(function: Callable[[], int]) -> None:
 
 
 def _entered(pid: int) -> int | None:
-    """Return the number of the system call that a child is about to make, if it is."""
+    """Return the number of the system call that a stopped child is about to make.
+
+    Return None if it stopped at the end of a system call.
+    """
     info = _SyscallInfo()
     size = ctypes.sizeof(info)
     if _libc.ptrace(_GET_SYSCALL_INFO, pid, size, ctypes.byref(info)) < 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One mail that is sent by a process that is killed, until nothing more changes."""
+"""Try to send one mail by processes that are killed, until its state changes no more."""
 
 import io
 import mailbox
@@ -19,9 +19,9 @@ from schedperf.cli import main
 from schedperf.commands import mail as command
 
 # Imported before the child is forked, which then makes the system calls of the command only.
-from schedperf.mail import approval, archive, replies, send, transports  # noqa: F401 # as above
-from schedperf.mail.message import Message, Metadata
-from schedperf.mail.outbox import Outbox
+from schedperf.publish.mail import approval, archive, replies, send, transports  # noqa: F401 # as above
+from schedperf.publish.mail.message import Message, Metadata
+from schedperf.publish.mail.outbox import Outbox
 
 START = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 DELAY = timedelta(minutes=30)
@@ -49,7 +49,10 @@ security = "none"
 
 
 class Server:
-    """aiosmtpd in a process of its own."""
+    """The SMTP server aiosmtpd in a process of its own.
+
+    :param folder: Maildir of the received mails
+    """
 
     def __init__(self, folder: Path) -> None:
         self._maildir = mailbox.Maildir(folder)
@@ -64,7 +67,7 @@ class Server:
         self.port = int(self._events.readline())
 
     def settle(self) -> None:
-        """Wait until no mail can arrive of connections that were opened before."""
+        """Wait until all connections that were opened before are closed."""
         with smtplib.SMTP("127.0.0.1", self.port) as probe:
             assert probe.sock is not None
             own = str(probe.sock.getsockname()[1])
@@ -106,9 +109,9 @@ class Result(NamedTuple):
     """How a trial ended.
 
     :param first: what the first process did
-    :param kills: processes that were killed
+    :param kills: number of processes that were killed
     :param copies: how often the server got the mail
-    :param state: the mail's folder at the end
+    :param state: state of the mail in the outbox at the end
     """
 
     first: Traced
@@ -122,6 +125,7 @@ class Trial:
 
     The clock is simulated: the trial sets the time of each process.
 
+    :param folder: directory for the outbox and the archive
     :param has_newer: whether the archive gets a message after the delay
     """
 
@@ -144,7 +148,12 @@ class Trial:
         self._copies = 0
 
     def run(self, kill_before: int | None, most_kills: int) -> Result:
-        """Send until the mail is settled, or waits for a person."""
+        """Run ``schedperf mail send`` with kills, then three times without, after the delay.
+
+        :param kill_before: system call before which the first process is killed, as in
+            :func:`run_traced`
+        :param most_kills: maximum number of killed processes
+        """
         self._server.forget()
         self._put("before", START - MINUTE)
         now = START
@@ -162,7 +171,7 @@ class Trial:
         return Result(first, kills, self._copies, self._outbox.mails()[0].state)
 
     def _send(self, now: datetime, kill_before: int | None) -> Traced:
-        """Run ``schedperf mail send`` at a time, then see what the server got."""
+        """Run ``schedperf mail send`` at a simulated time, then count the copies on the server."""
         for position, when in enumerate(self._pending):
             if when <= now:
                 self._put(f"copy-{position}", when, _message().content)
@@ -187,7 +196,7 @@ class Trial:
 
 
 def is_in_delivery(traced: Traced) -> bool:
-    """Return whether a process was killed between ``connect`` and the server's last answer."""
+    """Return whether a process was killed after ``connect`` and before the answer to the text."""
     calls = traced.calls
     if not traced.killed or "connect" not in calls:
         return False

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What each collector costs the workload: ``python -m bench.overhead``.
+"""Measure how much each collector slows the workload: ``python -m bench.overhead``.
 
-Hackbench runs with each collector beside hackbench alone, here and in a guest with a kernel of its
-own. The figure is the geometric mean of the rounds' ratios with a 95 % interval (Student's t on the
-logarithms), of wall time and of CPU time, which other programs on the machine disturb less. What a
-collector does before and after the run does not slow the workload; it is given in seconds. The
-nanoseconds of a BPF program are the kernel's own measurement of its calls; those of a call of
-``bpf_pelt`` are what its empty and its timing pair of programs add, as it measures them itself.
+Runs of hackbench with each collector are compared with runs of hackbench alone, on this machine and
+in a guest with a kernel of its own. The tables have the ratios of wall time and of CPU time, which
+other programs on the machine disturb less: geometric means over the rounds with 95% CIs (Student's
+t on logarithms). The time that a collector takes before and after the run does not slow the
+workload; it is given in seconds. The nanoseconds per call of each BPF program are measured by the
+kernel.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.overhead.table import lines
-from schedperf.vm.guest import GuestFailed, Hypervisor, boot
-from schedperf.vm.machine import make_machine, total_memory, try_kvm
-from schedperf.vm.script import BOOTED, PREPARE, SHARE
+from schedperf.lab.vm.guest import GuestFailed, Hypervisor, boot
+from schedperf.lab.vm.machine import make_machine, total_memory, try_kvm
+from schedperf.lab.vm.script import BOOTED, PREPARE, SHARE
 
 ROOT = Path(__file__).parents[2]
 KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
@@ -58,12 +58,16 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def python_path() -> str:
-    """Return where the rounds find themselves and the collectors."""
+    """Return the PYTHONPATH with which the rounds can import this package and the collectors."""
     return f"{ROOT}:{ROOT / 'collectors'}"
 
 
 def measure_here(options: Sequence[str]) -> Any:
-    """Run the rounds on this machine."""
+    """Run the rounds on this machine; return the JSON object that they print.
+
+    :param options: options of ``bench.overhead.rounds``
+    :raises subprocess.CalledProcessError: the rounds fail
+    """
     environment = {**os.environ, "PYTHONPATH": python_path()}
     command = [PYTHON, "-m", MODULE, *options]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
@@ -71,7 +75,13 @@ def measure_here(options: Sequence[str]) -> Any:
 
 
 def measure_in_guest(image: Path, options: Sequence[str]) -> Any:
-    """Run the rounds in a guest with 4 CPUs on 2 nodes; return what they found, or why nothing."""
+    """Run the rounds in a guest with 4 CPUs on 2 nodes; return the JSON object that they print.
+
+    If that is not possible, return a text with the reason.
+
+    :param image: the guest's kernel
+    :param options: options of ``bench.overhead.rounds``
+    """
     qemu = shutil.which("qemu-system-x86_64")
     vng = shutil.which("vng", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if qemu is None or vng is None or not image.is_file():
@@ -97,7 +107,7 @@ def measure_in_guest(image: Path, options: Sequence[str]) -> Any:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print a table of this machine, and one of a guest."""
+    """Print a table of this machine, and one of a guest, unless that is switched off."""
     asked = parse_arguments(arguments)
     only = [word for name in asked.only for word in ("--only", name)]
     here = measure_here(["--seconds", str(asked.seconds), *only])

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs hackbench in rounds, once alone and once with each collector, and prints what it took.
+"""Run hackbench in rounds, once alone and once with each collector, and print the times.
 
-``python3 -m bench.overhead.rounds`` needs nothing but Python and the collectors, so that it runs
-in a guest as it runs here. In every round the order is random, so that a change of the machine's
-speed hits all collectors alike; the first round warms up and is left out. On stdout is one
-JSON object::
+``python3 -m bench.overhead.rounds`` needs only Python and the collectors, so it also runs in a
+guest. In every round the order is random, so that a change of the machine's speed affects all
+collectors alike; the first round is a warm-up and is not counted. It prints one JSON object::
 
     {"command": "hackbench -l 700 -g 1", "kernel": "6.1.192-tip", "cpus": 4,
      "alone": [[wall_s, cpu_s], …], "with": {"schedstat": [[wall_s, cpu_s, round], …]},
@@ -12,11 +11,12 @@ JSON object::
      "clocked": ["perf_mem"],
      "programs": [{"collector": "bpf_placement", "program": "sched_switch", "calls": n, "ns": t}]}
 
-``programs`` are what the kernel itself says of each BPF program (kernel.bpf_stats_enabled) in a
-run of its own, since the counting costs two readings of a clock a call. Where the CPU cannot
-sample memory accesses, the collectors that do so run with a clock in place of the memory event
-(``clocked``): that measures perf, the file and the reading of the per-CPU areas at a usual rate
-of samples, but not the hardware's own part.
+``around_s`` is the time that a collector takes before and after the run, ``bytes`` the size of its
+captured files: medians over the runs. ``programs`` are the kernel's own counts of calls and time of
+each BPF program (kernel.bpf_stats_enabled), from a separate run, because the counting reads a clock
+twice per call. If the CPU cannot sample memory accesses, the collectors that do so run with
+cpu-clock in place of the memory event (``clocked``): this measures the overhead of perf at a usual
+rate of samples, but not that of the hardware.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from schedperf_collectors.recorder.captures import (
     try_run_collectors,
 )
 from schedperf_collectors.recorder.isolate import OK
-from schedperf_collectors.recorder.progress import say_outcome
+from schedperf_collectors.recorder.progress import describe_outcome
 from schedperf_collectors.workload import run_workload
 
 SEED = 20261121
@@ -57,9 +57,9 @@ Cost = tuple[float, float]
 
 
 class Rounds:
-    """All that was measured.
+    """Runs of hackbench alone and with collectors, and their times.
 
-    :param options: of collectors, as ``--set`` gives them
+    :param options: options of each collector, as given by ``--set``
     """
 
     def __init__(self, staging: Staging, options: dict[str, dict[str, str]]) -> None:
@@ -71,14 +71,17 @@ class Rounds:
         self.captured: dict[str, list[Captured]] = {}
 
     def calibrate(self) -> None:
-        """Choose the number of messages so that a run takes about RUN_S."""
+        """Choose the number of messages so that a run takes about ``RUN_S`` seconds."""
         self.run(None)
         wall_s = min(self.run(None)[0] for _ in range(2))
         loops = max(TRIAL_LOOPS, round(TRIAL_LOOPS * RUN_S / wall_s))
         self.command = f"hackbench -l {loops} -g 1"
 
     def run(self, collector: Collector | None) -> Cost:
-        """Run the workload once, with at most one collector around it."""
+        """Run the workload once, alone or with one collector; return its wall and CPU seconds.
+
+        :raises SystemExit: the workload fails
+        """
         chosen = [] if collector is None else [collector]
         with RunCaptures(chosen, self.staging, self.options) as captures:
             capture = Capture(self.staging.folder(), os.getpid(), {"command": self.command})
@@ -86,11 +89,14 @@ class Rounds:
             for one in captures.stop():
                 self.captured.setdefault(one.collector.name, []).append(one)
         if not run.succeeded or run.wall_s is None or run.rusage is None:
-            sys.exit(f"{self.command}: {say_outcome(run)}; install rt-tests")
+            sys.exit(f"{self.command}: {describe_outcome(run)}; install rt-tests")
         return run.wall_s, run.rusage["utime_s"] + run.rusage["stime_s"]
 
     def measure(self, collectors: list[Collector], budget_s: float) -> None:
-        """Run rounds until the budget is spent."""
+        """Run a warm-up round, then rounds until the time is used up, but at least LEAST_ROUNDS.
+
+        :param budget_s: seconds for all rounds
+        """
         order = random.Random(SEED)  # noqa: S311 # no secret
         began = time.monotonic()
         rounds = 0
@@ -107,7 +113,10 @@ class Rounds:
             rounds += 1
 
     def programs(self, collectors: list[Collector]) -> list[dict[str, object]]:
-        """Return what each BPF program took, as the kernel itself measures it."""
+        """Return the kernel's counts of calls and time of each BPF program in one run.
+
+        Return [] if the kernel cannot count them, or without root.
+        """
         try:
             before = BPF_STATS.read_text()
             BPF_STATS.write_text("1")
@@ -167,7 +176,7 @@ def _describe(rounds: Rounds, refused: dict[str, str | None], clocked: list[str]
 
 
 def main() -> None:
-    """Measure until the budget is spent, and print what was found."""
+    """Measure all collectors that work on this machine, and print the JSON object."""
     parser = argparse.ArgumentParser(prog="python3 -m bench.overhead.rounds", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="for all rounds together")
     parser.add_argument("--only", action="append", metavar="COLLECTOR", help="measure no other")

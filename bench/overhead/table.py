@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From the costs of rounds to one line a collector: ratio, interval, and whether it is cheap."""
+"""Format the times of the rounds as a table: ratio and 95% CI of each collector, and the goal."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,13 @@ WALL, CPU = 0, 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ratio:
-    """How many times as much a run with a collector takes as one without.
+    """Time of a run with a collector / time of a run without one.
 
-    :param n: rounds
-    :param sd: of the logarithms of the rounds' ratios
+    :param n: number of rounds
+    :param mean: geometric mean over the rounds
+    :param low: lower bound of its 95% CI
+    :param high: upper bound of its 95% CI
+    :param sd: standard deviation of the logarithms of the rounds' ratios
     """
 
     n: int
@@ -37,7 +40,12 @@ class Ratio:
 
 
 def ratio_of(record: Mapping[str, Any], name: str, which: int) -> Ratio:
-    """Return the geometric mean of the rounds' ratios with its interval (Student's t on logs)."""
+    """Return the geometric mean of the rounds' ratios with its CI (Student's t on logarithms).
+
+    :param record: JSON object of ``bench.overhead.rounds``
+    :param name: name of the collector
+    :param which: ``WALL`` or ``CPU``
+    """
     alone = record["alone"]
     logs = np.log([run[which] / alone[run[2]][which] for run in record["with"][name]])
     half = student.ppf((1 + CONFIDENCE) / 2, len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5
@@ -47,7 +55,10 @@ def ratio_of(record: Mapping[str, Any], name: str, which: int) -> Ratio:
 
 
 def judge(ratio: Ratio) -> str:
-    """Say whether the ratio is at most GOAL, or how many rounds would tell."""
+    """State whether the ratio is at most ``GOAL``, or how many rounds would decide it.
+
+    It is met or missed if the whole CI is on one side of the goal.
+    """
     if ratio.high <= GOAL:
         return "met"
     if ratio.low > GOAL:
@@ -61,7 +72,10 @@ def judge(ratio: Ratio) -> str:
 
 
 def lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table of one machine."""
+    """Yield the lines of the table of one machine.
+
+    :param record: JSON object of ``bench.overhead.rounds``
+    """
     alone_s = np.median([run[WALL] for run in record["alone"]])
     yield (
         f"{record['command']} on {record['kernel']}, {record['cpus']} CPUs: "

@@ -43,11 +43,11 @@ INCONCLUSIVE = 3
 
 
 class Wrong(Exception):
-    """Something that must be true is not; the message says what."""
+    """A check failed; the message says which."""
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; end with status 2 where the kernel is missing."""
+    """Read the command line; exit with status 2 if it is wrong or the kernel is missing."""
     parser = argparse.ArgumentParser(prog="python -m bench.series", description=__doc__)
     parser.add_argument("--kernel", type=Path, default=KERNELS / "tip", help="folder with bzImage")
     parser.add_argument("--boots", type=int, default=3, help="of each commit")
@@ -60,7 +60,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def make_repository(path: Path, planted: int) -> None:
-    """Write a repository of a base and COMMITS commits, tagged ``base``.
+    """Make a git repository: a commit with the tag ``base``, and COMMITS commits on top of it.
 
     :param planted: number of the commit, from 1, that makes the kernel slower
     """
@@ -85,9 +85,13 @@ def _git(path: Path, *words: str) -> None:
 
 
 def prove(asked: argparse.Namespace, repo: Path, output: Path) -> None:
-    """Record the series and check what it says.
+    """Record the series, compare its commits and check the result.
 
-    :raises Wrong: another commit is named, or none, or as more than informational
+    :param repo: empty folder, in which the repository is made
+    :param output: folder of the bundles
+    :raises Wrong: ``schedperf series`` does not end as inconclusive; not exactly the slower commit
+        is named; or emulation is not the reason why the verdict is inconclusive
+    :raises CalledProcessError: git or ``schedperf compare`` fails
     """
     planted = random.Random(f"series {asked.seed}").randint(1, COMMITS)  # noqa: S311 # a choice
     make_repository(repo, planted)
@@ -131,7 +135,7 @@ def _folder(path: Path | None) -> Iterator[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prove it; return 0 if all that must be true is."""
+    """Make, record and check a series; return 1 if a check fails, else 0."""
     asked = parse_arguments(arguments)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as repo, _folder(asked.output) as output:

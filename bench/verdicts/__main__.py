@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The verdict benchmark: ``python -m bench.verdicts``; see README.md in this directory."""
+"""Measure the error rates of the verdicts: ``python -m bench.verdicts``; see its README.md."""
 
 import argparse
 import os
@@ -37,7 +37,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def score_cells(pool: ProcessPoolExecutor, cells: Sequence[Cell]) -> dict[str, list[Score]]:
-    """Score cells on all processes, with a line of progress on a terminal."""
+    """Return the scores of all tools by name of the cell.
+
+    If stderr is a terminal, it gets a line of progress.
+    """
     scores: dict[str, list[Score]] = {}
     for cell, found in zip(cells, pool.map(score_cell, cells), strict=True):
         scores[cell.name] = found
@@ -49,7 +52,11 @@ def score_cells(pool: ProcessPoolExecutor, cells: Sequence[Cell]) -> dict[str, l
 
 
 def recordings(texts: Path) -> list[Recording]:
-    """Return what was recorded: ours, and the one in ``texts`` where that is a directory."""
+    """Return the A/A recordings: aa.csv, and the texts if their folder exists.
+
+    :param texts: folder of captured text
+    :raises InputError: a recording has too few runs
+    """
     found = [read_csv(OWN_RECORDING)]
     return [*found, read_texts(texts)] if texts.is_dir() else found
 
@@ -64,7 +71,11 @@ def print_lines(title: str, lines: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print all tables; return 1 if a gate fails."""
+    """Print all tables; return the exit status.
+
+    It is 1 if a limit is not met, 2 if no cell has the given name or a recording cannot be used,
+    else 0.
+    """
     chosen = parse_arguments(arguments)
     cells = quick(all_cells()) if chosen.quick else all_cells()
     if chosen.only:

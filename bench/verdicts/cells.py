@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cells of the grid: what is simulated, and which promises each cell must keep."""
+"""Define the simulated recordings (cells), and which limits apply to each of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ FAMILY = 9
 
 
 class Promise(Flag):
-    """What a cell is judged by, beyond what its recipe alone decides."""
+    """The limits of ``gates`` that apply to a cell; the limit on power is ``Cell.least_power``."""
 
     NONE = 0
     FALSE_ALARMS = auto()
@@ -38,9 +38,11 @@ NULL = HONEST | Promise.FALSE_ALARMS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """One cell of the grid.
+    """One kind of recording, simulated ``trials`` times, and the limits for its results.
 
-    :param least_power: what must be found of the rows that moved; None where nothing is promised
+    :param trials: how many recordings of the recipe are simulated
+    :param least_power: smallest allowed share of the rows with a true change that are reported in
+        the correct direction, 0 to 1; None: no limit
     """
 
     name: str
@@ -64,7 +66,11 @@ def _cell(
 
 
 def describe(recipe: Recipe) -> str:
-    """Name a recipe by what is not ordinary in it, for example ``abba skew n=3 +5% 4/9``."""
+    """Return the name of a recipe, for example ``abba skew n=3 +5% 4/9``.
+
+    It has the order, the number of runs or boots, the rows and their change. Other settings are
+    in it only if they differ from the defaults of :class:`Recipe`.
+    """
     parts: list[str] = [recipe.order]
     parts += [recipe.noise] * (recipe.noise != "normal")
     parts += [f"cv={recipe.cv:.1%}"] * (recipe.cv != Recipe(n=1).cv)
@@ -123,7 +129,7 @@ def _boots() -> Iterator[Cell]:
         yield _cell(moved, HONEST)
 
 
-# Runs a side, true shift, rows moved, and the share of those rows that must be found at CV 2 %.
+# Runs per side, true shift, rows with that shift, and their least share to be reported at CV 2%.
 POWER = ((3, 0.05, 9, 0.78), (3, 0.05, 4, 0.60), (5, 0.05, 9, 0.93), (10, 0.03, 9, 0.88))
 
 
@@ -152,5 +158,5 @@ def all_cells() -> list[Cell]:
 
 
 def quick(cells: list[Cell]) -> list[Cell]:
-    """Return the same cells with a few trials each."""
+    """Return the same cells with 1/QUICK_SHARE of the trials each."""
     return [replace(cell, trials=cell.trials // QUICK_SHARE) for cell in cells]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Turn a recorded bundle into the small text table that stands in the project.
+"""Write the values of a bundle's runs as a small CSV table, such as aa.csv.
 
 Usage: ``python -m bench.verdicts.extract_aa BUNDLE CSV``
 """
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.runs.values import read_run_values
 
 COLUMNS = ["order", "point", "metric", "unit", "better", "resolution", "value"]
 
 
 def provenance(bundle: Bundle) -> Iterator[str]:
-    """Say in lines of text what was measured where, when and under which load."""
+    """Yield lines of text: when, where and under which load the bundle was recorded."""
     host = bundle.boots[0].host_fields
 
     def known(group: str, *names: str) -> str:
@@ -38,7 +38,11 @@ def provenance(bundle: Bundle) -> Iterator[str]:
 
 
 def write_table(bundle: Bundle, path: Path) -> int:
-    """Write the primary numbers of every run, and return how many there are."""
+    """Write the values of the primary metrics of successful runs, and return their number.
+
+    Lines with the provenance, which start with ``#``, come first. The values are in the order in
+    which they were recorded.
+    """
     table = read_run_values(name_sides([bundle])).table
     counts = (table["family"] == "primary") & (table["status"] == "ok")
     table = table.take(counts)
@@ -55,7 +59,7 @@ def write_table(bundle: Bundle, path: Path) -> int:
 
 
 def main() -> None:
-    """Read the bundle named first, write the table named second."""
+    """Read the bundle of the first argument; write the table to the path of the second."""
     source, destination = (Path(argument) for argument in sys.argv[1:3])
     count = write_table(open_bundle(source), destination)
     print(f"{destination}: {count} numbers")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the verdicts must show, and whether they do.
+"""Check the error rates of the verdicts, and their CPU time, against limits.
 
-A limit on a rate holds when the rate is within two Monte-Carlo standard errors
-of it. A limit on power or on time has no such allowance.
+A rate may exceed its limit by at most two Monte-Carlo standard errors. Limits on power and on time
+have no such allowance.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +29,11 @@ Scores = Mapping[str, Sequence[Score]]
 class Check:
     """One limit in one cell.
 
-    :param error: one standard error of ``value``, same unit; None where no allowance is made
-    :param is_upper: the limit is the largest value that passes
+    :param gate: name of the limit
+    :param cell: name of the cell, or of the timed call
+    :param value: a rate from 0 to 1, or CPU ms for 1000 rows
+    :param error: one standard error of ``value``, same unit; None: no allowance is made
+    :param is_upper: whether ``limit`` is the largest allowed value; otherwise the smallest
     """
 
     gate: str
@@ -42,13 +45,13 @@ class Check:
 
     @property
     def excess(self) -> float:
-        """How far the value is beyond what is allowed; above 0 it fails."""
+        """Return by how much the value is beyond the limit and its allowance; above 0 it fails."""
         beyond = self.value - self.limit if self.is_upper else self.limit - self.value
         return beyond - ERRORS_ALLOWED * (self.error or 0.0)
 
     @property
     def is_kept(self) -> bool:
-        """Does it pass?"""
+        """Return whether the value is within the limit and its allowance."""
         return self.excess <= 0.0
 
 
@@ -95,13 +98,16 @@ def _checks_of(cell: Cell, score: Score) -> Iterator[Check]:
 
 
 def check_cells(cells: Iterable[Cell], scores: Scores) -> list[Check]:
-    """Return every check of our verdicts, cell by cell."""
+    """Return all checks of our verdicts, cell by cell.
+
+    :param scores: scores of all tools by name of the cell
+    """
     ours = {name: score for name, found in scores.items() for score in found if score.tool == OURS}
     return [check for cell in cells for check in _checks_of(cell, ours[cell.name])]
 
 
 def check_speed(timings: Iterable[Timing]) -> list[Check]:
-    """Return the checks of the time for 1000 rows."""
+    """Return the checks of our CPU time for 1000 rows; other tools have no limit."""
     return [
         Check(
             gate="CPU ms for 1000 rows",
@@ -117,7 +123,7 @@ def check_speed(timings: Iterable[Timing]) -> list[Check]:
 
 
 def by_gate(checks: Iterable[Check]) -> dict[str, list[Check]]:
-    """Group the checks, the worst of each gate first."""
+    """Return the checks by gate, each group with the largest excess first."""
     groups: dict[str, list[Check]] = {}
     for check in checks:
         groups.setdefault(check.gate, []).append(check)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Simulated recordings of which the truth is known.
+"""Simulate recordings with known true changes.
 
-All noise is on natural logarithms, so that the true ratio of a row is exactly
-1 + shift whatever the noise looks like. Noise is made in the order of time and
-then dealt out to the sides, so drift and autocorrelation meet the order in which
-a recorder would have run the two sides.
+Noise is added to natural logarithms, so that the true ratio of a changed row is exactly 1 + shift
+for any distribution of the noise. The noise of all runs is made in the order of time and then
+assigned to the sides in the order in which a recorder runs them. So drift and autocorrelation
+affect the two sides as they would in a real recording.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,17 +35,22 @@ OUTLIER_SHARE, OUTLIER_SPREADS = 0.10, (5.0, 15.0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """How the two sides are made.
+    """How a recording of two sides is simulated.
 
-    :param cv: spread of the noise, as a fraction: geometric mean over the rows
-    :param spread: standard deviation of the noisiest row over that of the quietest
-    :param n: independent runs a side; with ``iterations`` above 1 boots a side
-    :param iterations: runs of one boot; 1 is a recording that knows no boots
-    :param icc: share of the variance that is between boots
-    :param drift: rise of all rows from the first run to the last, as a fraction
-    :param phi: correlation of a run with the one before it
-    :param shift: true new / base - 1 of the rows that moved
-    :param moved: how many rows moved; the others are the same on both sides
+    :param noise: distribution of the noise; README.md explains it
+    :param cv: standard deviation of the noise on logarithms, of one mode and without outliers:
+        geometric mean over the rows
+    :param spread: standard deviation of the noisiest row / that of the quietest row
+    :param order: order in time of the runs (or boots) of the two sides; "iid" are recorded as
+        "abab", but compared without their order
+    :param n: independent runs per side; if ``iterations`` is above 1, boots per side
+    :param rows: points of the sweep
+    :param iterations: runs per boot; 1: boots are not recorded
+    :param icc: share of the variance that is between boots, if ``iterations`` is above 1
+    :param drift: increase of all rows from the first run to the last, as a fraction
+    :param phi: lag-1 autocorrelation of the runs in the order of time
+    :param shift: true new / base - 1 of the rows that change
+    :param moved: number of rows that change; the others are the same on both sides
     """
 
     noise: Noise = "normal"
@@ -66,9 +71,9 @@ class Recipe:
 class Trials:
     """Many independent recordings of one recipe.
 
-    :param times: side (base, new) first: shape (2, trials, rows, runs)
-    :param places: place in time of each of them, shape (2, trials, runs)
-    :param truth: natural logarithm of the true ratio, shape (rows,)
+    :param times: in s, first base, then new: shape (2, trials, rows, runs)
+    :param places: number of each run in the order of time, from 0: shape (2, trials, runs)
+    :param truth: natural logarithm of the true new / base, shape (rows,)
     """
 
     recipe: Recipe
@@ -77,14 +82,14 @@ class Trials:
     truth: Floats
 
     def samples(self) -> Samples:
-        """Return what a tool sees that knows runs only: shape (trials * rows, runs) a side."""
+        """Return the values without order and boots: shape (trials * rows, runs) for each side."""
         count = self.times.shape[1] * self.recipe.rows
         base, new = (side.reshape(count, -1) for side in self.times)
         return Samples(base=base, new=new, is_higher_better=np.zeros(count, dtype=np.bool_))
 
 
 def generate(recipe: Recipe, trials: int, rng: np.random.Generator) -> Trials:
-    """Make that many recordings."""
+    """Simulate ``trials`` recordings of a recipe."""
     runs = recipe.n * recipe.iterations
     noise = _noise(recipe, (trials, recipe.rows, 2 * runs), rng)
     noise *= _row_spreads(recipe)[:, None]
@@ -176,10 +181,10 @@ def _places(recipe: Recipe, trials: int, rng: np.random.Generator) -> Ints:
 
 
 def df_trials(trials: Trials) -> pd.DataFrame:
-    """Lay the trials out as the table that ``compare_runs`` reads, one row a run.
+    """Return the trials as the table that ``compare_runs`` reads: one row per point and run.
 
-    ``comparison`` is the number of the trial. Runs that are iid have no order; interleaved
-    ones have their round; a recipe with iterations has its boots.
+    ``comparison`` is the number of the trial. There is an ``order`` unless the recipe's is "iid", a
+    ``boot`` if ``iterations`` is above 1, and otherwise a ``round`` for "abba" and "abab".
     """
     recipe = trials.recipe
     _, count, rows, runs = trials.times.shape

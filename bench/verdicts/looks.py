@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Looking at runs while they are made: what the looks cost, and what they save.
+"""Simulate the interim tests of ``schedperf record --until-decided``: error rates and stops.
 
-The design of ``schedperf record --until-decided``: base has a fixed number of runs,
-new grows by one, and after each run from the third on the two are compared with
-Welch's t on logarithms. Prints false alarms with and without the correction of
-``schedperf.stats.sequential``, and how often and how early each verdict is reached.
+Base has a fixed number of runs; new gets one run at a time. From the third run of new on, base and
+new are compared after each run with Welch's t test on logarithms (a "look"). The program prints the
+rates of false positives with and without the correction of ``schedperf.stats.sequential``, and how
+often and after how many runs each verdict is reached.
 
 ``--levels`` prints the levels from which the table in ``schedperf.stats.sequential`` was rounded
 down.
@@ -38,12 +38,12 @@ CHUNK = 20_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """What each look sees; all of shape (trials, looks).
+    """Statistics of each interim test; shape (trials, looks) unless stated.
 
     :param runs: of new at each look, shape (looks,)
-    :param effect: difference of the means of logarithms
-    :param se: its standard error
-    :param df: Welch and Satterthwaite's degrees of freedom
+    :param effect: difference of the means of logarithms, new - base
+    :param se: standard error of ``effect``
+    :param df: degrees of freedom by Welch and Satterthwaite
     """
 
     runs: NDArray[np.intp]
@@ -53,12 +53,12 @@ class Looks:
 
     @property
     def p(self) -> Floats:
-        """Two-sided p of no change."""
+        """Return the two-sided p values of the tests for a difference, shape (trials, looks)."""
         return 2.0 * special.stdtr(self.df, -np.abs(self.effect) / self.se)
 
     @property
     def p_equivalence(self) -> Floats:
-        """The larger p of the two one-sided tests against the margin."""
+        """Return the larger p of the two one-sided tests against MARGIN, shape (trials, looks)."""
         room = np.log1p(MARGIN) - np.abs(self.effect)
         return special.stdtr(self.df, -room / self.se)
 
@@ -66,9 +66,11 @@ class Looks:
 def simulate(
     generator: np.random.Generator, trials: int, *, base: int, budget: int, change: float = 0.0
 ) -> Iterator[Looks]:
-    """Yield trials in pieces.
+    """Yield the interim tests of simulated recordings, at most CHUNK trials at a time.
 
-    :param change: new / base - 1
+    :param base: runs of base
+    :param budget: runs of new at the last look
+    :param change: true new / base - 1
     """
     runs = np.arange(1, budget + 1)
     for start in range(0, trials, CHUNK):
@@ -93,7 +95,11 @@ def simulate(
 def smallest_p(
     generator: np.random.Generator, trials: int, *, base: int, budgets: Sequence[int]
 ) -> Floats:
-    """Return the smallest p of all looks of each budget, shape (trials, budgets)."""
+    """Return the smallest p of the looks up to each budget, without a true change.
+
+    :param base: runs of base
+    :return: shape (trials, budgets)
+    """
     ends = [budget - FIRST_LOOK for budget in budgets]
     pieces = simulate(generator, trials, base=base, budget=max(budgets))
     return np.concatenate([np.minimum.accumulate(looks.p, axis=1)[:, ends] for looks in pieces])
@@ -101,7 +107,12 @@ def smallest_p(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """Shares of recordings that ended so, and their mean runs of new."""
+    """Shares of recordings by verdict, and the mean number of runs of new in all recordings.
+
+    :param higher: share in which new is reported as higher
+    :param lower: share in which new is reported as lower
+    :param undecided: share that reaches the budget without a verdict
+    """
 
     higher: float
     lower: float
@@ -119,9 +130,11 @@ def record(
     first: int = FIRST_LOOK,
     equality: float = equality_level(BUDGET),
 ) -> Outcome:
-    """Record with the budget until it is decided.
+    """Simulate recordings that stop at the first verdict, or at BUDGET runs of new.
 
-    :param first: runs before the first look
+    :param base: runs of base
+    :param change: true new / base - 1
+    :param first: runs of new at the first look
     :param equality: level of each of the two one-sided tests against the margin
     """
     ends, runs = [], []
@@ -146,7 +159,10 @@ def record(
 
 
 def print_levels(generator: np.random.Generator, trials: int) -> None:
-    """Print the level of each budget that leaves 5 % over all looks, by the size of base."""
+    """Print the level per look at which 5% of A/A recordings have a false positive.
+
+    One line per number of runs of base, one column per budget.
+    """
     budgets = [budget for budget, _ in NOMINAL_LEVELS]
     print("level of each look for 5 % in all; columns: the budget", *_cells(budgets), sep="  ")
     levels = []
@@ -159,7 +175,10 @@ def print_levels(generator: np.random.Generator, trials: int) -> None:
 
 
 def print_false_alarms(generator: np.random.Generator, trials: int) -> None:
-    """Print the rate at which a recording that changed nothing reports a change."""
+    """Print the share of A/A recordings with a significant look, by runs of base and budget.
+
+    For each number of runs of base: with the level 0.05, and with the corrected level.
+    """
     print(f"false alarms of a whole recording, {trials} trials, looks at 3, 4, … runs")
     print("budget       ", *_cells(BUDGETS), sep="  ")
     print("level        ", *(f"{nominal_level(budget):6.4f}" for budget in BUDGETS), sep="  ")
@@ -176,7 +195,10 @@ def print_false_alarms(generator: np.random.Generator, trials: int) -> None:
 
 
 def print_outcomes(generator: np.random.Generator, trials: int) -> None:
-    """Print how recordings end, and after how many runs."""
+    """Print the share of each verdict and the mean number of runs of new.
+
+    One line per number of runs of base, first look and true change.
+    """
     print(f"CV {CV:.0%}, budget {BUDGET}, margin {MARGIN:.0%}: how recordings end, in % of them")
     print("base  first  change   lower  higher  no-change  undecided  mean runs")
     for base in (10, 30):
@@ -191,7 +213,7 @@ def print_outcomes(generator: np.random.Generator, trials: int) -> None:
 
 
 def print_wrong_equality(generator: np.random.Generator, trials: int) -> None:
-    """Print how often "no-change" is said of a change as large as the margin."""
+    """Print how often a change as large as the margin is reported as "no-change"."""
     print(f"wrong no-change at a change of {MARGIN:.0%}, the margin, in % of recordings")
     print(f"base  one look after {BUDGET} at .05  all looks at .05  all looks at the level in use")
     for base in (5, 10, 30, 70):
@@ -204,7 +226,7 @@ def print_wrong_equality(generator: np.random.Generator, trials: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print all of it."""
+    """Print the error rates and outcomes, or with ``--levels`` only the levels."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=40_000, help="[40000]")
     parser.add_argument("--levels", action="store_true", help="find the levels anew")

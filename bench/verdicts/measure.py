@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run the tools over the trials of a cell and count how often each is right."""
+"""Apply the decision rules of all tools to simulated recordings and measure their error rates."""
 
 import time
 from collections.abc import Iterator
@@ -29,9 +29,11 @@ DIRECTIONS = {"regression": 1, "improvement": -1}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate:
-    """A share that was counted, or None where there was nothing to count.
+    """A measured share.
 
-    :param error: one Monte-Carlo standard error; trials are what is independent, not rows
+    :param value: from 0 to 1
+    :param error: one Monte-Carlo standard error; trials are independent, the rows of a trial are
+        not
     """
 
     value: float
@@ -40,14 +42,15 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
-    """What one tool said of every row of many trials; shapes (trials, rows).
+    """The verdicts of one tool on all rows of many trials; arrays have shape (trials, rows).
 
-    :param calls: +1 larger, -1 smaller, 0 not called changed
-    :param is_no_change: said to be the same within the margin; None of a tool that cannot say it
-    :param is_inconclusive: said to be undecided; None likewise
-    :param is_covered: 1 where the interval of the ratio holds the true one, NaN without an
-        interval; None of a tool without intervals
-    :param ms: CPU time for all rows
+    :param calls: +1: new is reported as larger; -1: as smaller; 0: no change is reported
+    :param is_no_change: whether the verdict is "no-change"; None if the tool has no such verdict
+    :param is_inconclusive: whether the verdict is "inconclusive"; None if the tool has no such
+        verdict
+    :param is_covered: 1 if the CI of the ratio contains the true ratio, 0 if it does not, NaN if
+        the row has no CI; None if the benchmark has no CIs of the tool
+    :param ms: CPU time in ms for all rows of all trials, a single number
     """
 
     calls: NDArray[np.int8]
@@ -59,18 +62,22 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """How one tool did in one cell; None where a cell or a tool has no such rate.
+    """The rates of one tool in one cell; a rate is None if the cell or the tool has no such rate.
 
-    :param row_alarms: rows that did not move and were called changed
-    :param family_alarms: trials with at least one such row
-    :param fdr: share of such rows among those called changed, mean over trials
-    :param power: rows that moved and were called changed in the right direction
-    :param sign_errors: rows that moved and were called changed in the wrong one
-    :param coverage: intervals that hold the true ratio
-    :param false_no_change: rows that moved by the margin or more and were called no-change
-    :param inconclusive: rows about which nothing was decided
-    :param no_interval: rows for which the tool gave no interval
-    :param ms_per_1000_rows: CPU time, measured in this run
+    :param row_alarms: share of the rows without a true change that are reported as changed
+    :param family_alarms: share of the trials with at least one such row; None if all rows have a
+        true change
+    :param fdr: false discovery rate: share of such rows among the reported changes, 0 if there are
+        none; mean over the trials
+    :param power: share of the rows with a true change that are reported in the correct direction
+    :param sign_errors: share of the rows with a true change that are reported in the wrong
+        direction
+    :param coverage: share of the CIs that contain the true ratio
+    :param false_no_change: share of the rows with a true change of MARGIN or more that are reported
+        as no-change
+    :param inconclusive: share of the rows that are reported as inconclusive
+    :param no_interval: share of the rows without a CI
+    :param ms_per_1000_rows: CPU time in ms for 1000 rows
     """
 
     tool: str
@@ -87,7 +94,7 @@ class Score:
 
 
 def score_cell(cell: Cell) -> list[Score]:
-    """Simulate a cell and score every tool, ours first."""
+    """Simulate a cell; return the score of each tool, ours first."""
     rng = np.random.default_rng([SEED, crc32(cell.name.encode())])
     runs = 2 * cell.recipe.rows * cell.recipe.n * cell.recipe.iterations
     step = max(1, VALUES_A_CALL // runs)
@@ -102,7 +109,7 @@ def score_cell(cell: Cell) -> list[Score]:
 
 
 def answer(trials: Trials) -> Iterator[tuple[str, Answers]]:
-    """Ask every tool about the same trials, ours first."""
+    """Apply all tools to the same trials; yield the name and the answers of each, ours first."""
     yield OURS, _ask_ours(trials)
     samples = trials.samples()
     shape = (-1, trials.recipe.rows)
@@ -167,10 +174,12 @@ def _join(parts: list[Answers]) -> Answers:
 
 
 def rate(hits: NDArray[np.float64] | NDArray[np.bool_]) -> Rate | None:
-    """Return the share of hits, NaN left out; shape (trials, rows) or (trials,).
+    """Return the share of hits among the values that are not NaN; None if all are NaN.
 
-    The standard error is that of the mean over trials. Where no trial differs from the others
-    it would be 0, so it is never below that of one more trial with the other answer.
+    The standard error is that of the mean over trials. It is 0 if all trials have the same share;
+    therefore it is raised to at least 1 / (trials * rows).
+
+    :param hits: shape (trials, rows) or (trials,)
     """
     counts = np.asarray(hits, dtype=np.float64)
     if counts.ndim == 1:
@@ -184,7 +193,10 @@ def rate(hits: NDArray[np.float64] | NDArray[np.bool_]) -> Rate | None:
 
 
 def score(tool: str, truth: NDArray[np.float64], answers: Answers) -> Score:
-    """Compare the answers with the truth: logarithms of the true ratios, shape (rows,)."""
+    """Return the rates of a tool from its answers.
+
+    :param truth: natural logarithms of the true ratios new / base, shape (rows,)
+    """
     still, moved = truth == 0, truth != 0
     called = answers.calls != 0
     is_right = answers.calls == np.sign(truth)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real runs of one unchanged kernel: what is called a change there is a false alarm.
+"""Measure false positives and power on samples of real recordings of one unchanged kernel.
 
-Three nulls are drawn from a recording. Shuffled labels are what the theory of
-all tests assumes. Odd and even runs are an interleaved recording, neighbouring
-blocks one side after the other, both with the noise that wanders with time. Then
-changes are injected into the odd runs: a shift, another share of slow runs, and a
-larger spread.
+The A/A comparisons are selected in three ways. "shuffled": the runs are assigned to the sides at
+random, as the theory of all tests assumes. "odd/even": every other run belongs to new, as in an
+interleaved recording. "blocks": the runs of base come first, then those of new. The last two keep
+the autocorrelation of the noise. Then known changes are injected into the runs of new: a shift,
+another share of slow runs (for which runs of base are made slow too), and a larger spread.
 """
 
 import re
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bench.verdicts.measure import DIRECTIONS, OURS, SEED, Rate, rate
 from bench.verdicts.rivals import RIVALS, Samples
-from schedperf.benchmarks import BadLine, all_parsers
+from schedperf.inputs.benchmarks import BadLine, all_parsers
 from schedperf.model.errors import InputError
 from schedperf.stats import compare_runs
 
@@ -50,9 +50,9 @@ FEWEST_RUNS = 2 * max(RUNS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recording:
-    """What was recorded: one row a metric, one column a round, in the order of time.
+    """The values of a recording.
 
-    :param numbers: shape (metrics, rounds)
+    :param numbers: shape (metrics, rounds); rounds in the order of time
     :param is_higher_better: shape (metrics,)
     """
 
@@ -63,7 +63,10 @@ class Recording:
 
 
 def read_csv(path: Path) -> Recording:
-    """Read the table that ``record-aa`` writes."""
+    """Read the table that ``extract_aa`` writes, such as aa.csv.
+
+    :raises InputError: no metric has FEWEST_RUNS values
+    """
     table = pd.read_csv(path, comment="#")
     table["name"] = table["point"] + " " + table["metric"]
     series = {str(name): rows["value"].tolist() for name, rows in table.groupby("name", sort=False)}
@@ -72,9 +75,12 @@ def read_csv(path: Path) -> Recording:
 
 
 def read_texts(folder: Path) -> Recording:
-    """Read files of captured text, one file a program, with a line ``### run N`` before each run.
+    """Read files of captured text: one per program, with a line ``### run N`` before each run.
 
-    The project's parsers read it; primary metrics count, averaged within a run.
+    The project's parsers read the text. Only primary metrics are kept; several values of a metric
+    in one run are averaged.
+
+    :raises InputError: no metric has FEWEST_RUNS values
     """
     series: dict[str, list[float]] = {}
     better: dict[str, bool] = {}
@@ -91,7 +97,7 @@ def _numbers(text: str, label: str) -> dict[str, tuple[float, bool]]:
     found: dict[str, list[float]] = {}
     better: dict[str, bool] = {}
     for parser in all_parsers().values():
-        for item in parser.parse(text.splitlines(), label) if parser.claims(text) else ():
+        for item in parser.read(text.splitlines(), label) if parser.claims(text) else ():
             if not isinstance(item, BadLine) and item.metric.family == "primary":
                 found.setdefault(item.metric.name, []).append(item.value)
                 better[item.metric.name] = item.metric.better == "higher"
@@ -115,9 +121,11 @@ def _recording(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Windows:
-    """Parts of a recording, dealt out to two sides; shapes (windows, metrics, runs).
+    """Samples of a recording, each with two sides.
 
-    :param places: round in the recording of base and new, shape (2, windows, runs)
+    :param base: values of base, shape (windows, metrics, runs)
+    :param new: values of new, same shape
+    :param places: numbers of the rounds of base and of new, shape (2, windows, runs)
     """
 
     base: Floats
@@ -126,7 +134,11 @@ class Windows:
 
 
 def draw(recording: Recording, how: Draw, n: int, rng: np.random.Generator) -> Windows:
-    """Take parts of 2 n rounds and deal them out; all metrics of a round go to one side."""
+    """Select samples of 2 n rounds and assign n to each side, with all metrics of the round.
+
+    "shuffled" takes SHUFFLES random samples; the other two take all samples of 2 n consecutive
+    rounds.
+    """
     rounds = recording.numbers.shape[1]
     if how == "shuffled":
         taken = np.stack([rng.choice(rounds, 2 * n, replace=False) for _ in range(SHUFFLES)])
@@ -141,7 +153,11 @@ def draw(recording: Recording, how: Draw, n: int, rng: np.random.Generator) -> W
 
 
 def inject(windows: Windows, change: Change, shift: float, rng: np.random.Generator) -> Windows:
-    """Change the runs of new (and, for slow modes, of base) in a known way."""
+    """Return the windows with a known change of new (and, for "slow mode", of base).
+
+    :param shift: new / base - 1; only used for "shift"
+    :param rng: only used for "slow mode"
+    """
     base, new = windows.base, windows.new
     if change == "shift":
         return replace(windows, new=new * (1 + shift))
@@ -157,7 +173,10 @@ def inject(windows: Windows, change: Change, shift: float, rng: np.random.Genera
 
 
 def df_windows(recording: Recording, windows: Windows, how: Draw) -> pd.DataFrame:
-    """Lay windows out as ``compare_runs`` reads them; a window is a comparison."""
+    """Return windows as the table that ``compare_runs`` reads; each window is a comparison.
+
+    There is an ``order`` unless the windows are shuffled, and a ``round`` only for "odd/even".
+    """
     values = np.stack([windows.base, windows.new])
     side, window, metric, run = (grid.ravel() for grid in np.indices(values.shape))
     better = np.where(recording.is_higher_better, "higher", "lower").astype(object)
@@ -181,12 +200,15 @@ def df_windows(recording: Recording, windows: Windows, how: Draw) -> pd.DataFram
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RealScore:
-    """How often a tool called a row changed.
+    """How often a tool reports changes in one case of a recording.
 
-    :param rows: share of rows
-    :param families: share of windows with one such row or more
-    :param sign_errors: share of rows called changed against the injected shift; None without one
-    :param flags: share of rows with a warning about modes, and about the spread; ours only
+    :param case: name of the selection or of the injected change, with the number of runs per side
+    :param rows: share of the rows that are reported as changed
+    :param families: share of the windows with at least one such row
+    :param sign_errors: share of the rows that are reported as changed against the direction of the
+        injected shift; None without a shift
+    :param flags: share of the rows with a warning about modes, and of those with a warning about
+        the spread; None for other tools
     """
 
     recording: str
@@ -199,7 +221,7 @@ class RealScore:
 
 
 def score_recording(recording: Recording) -> Iterator[RealScore]:
-    """Score all tools on all nulls and on all injected changes."""
+    """Yield the scores of all tools: A/A comparisons first, then injected changes."""
     rng = np.random.default_rng(SEED)
     draws: tuple[Draw, ...] = ("shuffled", "odd/even", "blocks")
     for n, how in product(RUNS, draws):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The decision rules of other tools, vectorised over rows.
+"""Apply the decision rules of other tools, vectorised over rows.
 
-A rule gets the runs of both sides as arrays of shape ``(rows, runs)`` and says of
-each row whether that tool would mark it as changed: +1 for larger, -1 for
-smaller, 0 for not marked. The rules are written from the tools' own sources
-and are checked against the tools' own fixtures by tests/bench/test_rivals.py.
+A rule gets the runs of both sides as arrays of shape ``(rows, runs)`` and returns for each row
+whether that tool marks it as changed: +1 if new is larger, -1 if new is smaller, 0 if the row is
+not marked. The rules are written from the tools' own sources. tests/bench/test_rivals.py checks
+those of benchstat, mmtests and lkp-tests against the tools' own fixtures or published results.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,10 +64,14 @@ def _calls(is_changed: Flags, difference: Floats) -> Calls:
 
 
 def mann_whitney_p(base: Floats, new: Floats) -> Floats:
-    """Return the two-sided p of the exact Mann-Whitney test, shape (rows,).
+    """Return the two-sided p of the Mann-Whitney test, shape (rows,).
 
-    With ties the distribution is that of the ranks at hand, as benchstat has it (Lehmann,
-    "Nonparametrics", section 1.4); beyond :data:`TIES_EXACT_LIMIT` runs it is the normal one.
+    It is exact, also for rows with ties, as in benchstat (Lehmann, "Nonparametrics", section 1.4).
+    Rows with ties get the normal approximation if a side has more than :data:`TIES_EXACT_LIMIT`
+    runs; if all values of such a row are equal, p is 1.
+
+    :param base: shape (rows, runs of base)
+    :param new: shape (rows, runs of new)
     """
     n_base, n_new = base.shape[1], new.shape[1]
     ordered = np.sort(np.concatenate([base, new], axis=1), axis=1)
@@ -105,7 +109,10 @@ def _rank_sum_ways(doubled_ranks: tuple[int, ...], chosen: int) -> Floats:
 
 
 def benchstat(samples: Samples) -> Calls:
-    """Mark a row when the exact Mann-Whitney p is at most 0.05, uncorrected."""
+    """Mark a row if the p of :func:`mann_whitney_p` is at most 0.05, uncorrected.
+
+    The direction is that of the medians; a row with equal medians is not marked.
+    """
     difference = np.median(samples.new, axis=1) - np.median(samples.base, axis=1)
     return _calls(mann_whitney_p(samples.base, samples.new) <= BENCHSTAT_ALPHA, difference)
 
@@ -114,9 +121,14 @@ def benchstat(samples: Samples) -> Calls:
 
 
 def mmtests_summary(runs: Floats, is_higher_better: Flags) -> tuple[Floats, Floats]:
-    """Return Amean or Hmean and its Stddev, shape (rows,) each.
+    """Return the means and standard deviations of mmtests, shape (rows,) each.
 
-    The spread of the harmonic mean is the delta method's, divided by n and not by n - 1.
+    If lower is better, they are the arithmetic mean (Amean) and the standard deviation with n - 1.
+    If higher is better, they are the harmonic mean (Hmean) and a standard deviation by the delta
+    method, with n.
+
+    :param runs: shape (rows, runs)
+    :param is_higher_better: shape (rows,)
     """
     inverse = 1 / runs
     harmonic = 1 / inverse.mean(axis=1)
@@ -126,14 +138,17 @@ def mmtests_summary(runs: Floats, is_higher_better: Flags) -> tuple[Floats, Floa
 
 
 def mmtests(samples: Samples) -> Calls:
-    """Star a row when the intervals mean ± 1.96 standard *deviations* do not touch."""
+    """Mark a row if the ranges mean ± 1.96 standard *deviations* of the sides do not overlap."""
     base, base_spread = mmtests_summary(samples.base, samples.is_higher_better)
     new, new_spread = mmtests_summary(samples.new, samples.is_higher_better)
     return _calls(np.abs(new - base) > MMTESTS_Z * (base_spread + new_spread), new - base)
 
 
 def mmtests_without_r(samples: Samples) -> Calls:
-    """Star a row when the means differ by more than one unit, whatever the unit is."""
+    """Mark a row if the means differ by more than 1 in the unit of the metric (1 s, 1 op/s).
+
+    This is the rule of mmtests if R is not installed: its ranges have the width 0 then.
+    """
     base, _ = mmtests_summary(samples.base, samples.is_higher_better)
     new, _ = mmtests_summary(samples.new, samples.is_higher_better)
     return _calls(np.abs(new - base) > MMTESTS_GAP_WITHOUT_R, new - base)
@@ -144,7 +159,10 @@ def mmtests_without_r(samples: Samples) -> Calls:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LkpSummary:
-    """What lkp-tests keeps of one side; ``middle`` is the element that it calls the mean."""
+    """Smallest, middle and largest kept run of one side in lkp-tests, shape (rows,) each.
+
+    ``middle`` is the upper median; lkp-tests calls it the mean.
+    """
 
     least: Floats
     middle: Floats
@@ -152,7 +170,10 @@ class LkpSummary:
 
 
 def lkp_summary(runs: Floats) -> LkpSummary:
-    """Sort, drop n / 32 runs at each end, and take least, middle and largest."""
+    """Return the summary of one side without its n // 32 (at most 3) extreme runs at each end.
+
+    :param runs: shape (rows, runs)
+    """
     trimmed = min(runs.shape[1] >> LKP_MARGIN_SHIFT, LKP_MOST_TRIMMED)
     kept = np.sort(runs, axis=1)[:, trimmed : runs.shape[1] - trimmed]
     return LkpSummary(least=kept[:, 0], middle=kept[:, kept.shape[1] // 2], largest=kept[:, -1])
@@ -165,7 +186,10 @@ def _lkp_calls(is_changed: Flags, base: LkpSummary, new: LkpSummary) -> Calls:
 
 
 def lkp(samples: Samples) -> Calls:
-    """Mark a row when each side's middle is outside the other side's range."""
+    """Mark a row if the middle of each side is outside the range of the other side.
+
+    The middles must also differ by more than 1%.
+    """
     base, new = lkp_summary(samples.base), lkp_summary(samples.new)
     is_higher = (new.least > base.middle) & (new.middle > base.largest)
     is_lower = (base.least > new.middle) & (base.middle > new.largest)
@@ -173,7 +197,10 @@ def lkp(samples: Samples) -> Calls:
 
 
 def lkp_gap(samples: Samples) -> Calls:
-    """Mark a row when the gap between the ranges is above a tenth of that between the middles."""
+    """Mark a row if the gap between the ranges exceeds 10% of the difference of the middles.
+
+    This is the rule of lkp-tests with ``gap: 0.1``. The middles must also differ by more than 1%.
+    """
     base, new = lkp_summary(samples.base), lkp_summary(samples.new)
     allowed = LKP_GAP * np.abs(new.middle - base.middle)
     gap = np.maximum(new.least - base.largest, base.least - new.largest)
@@ -184,14 +211,14 @@ def lkp_gap(samples: Samples) -> Calls:
 
 
 def welch(samples: Samples) -> Calls:
-    """Mark a row when Welch's t test on logarithms has p < 0.05, uncorrected."""
+    """Mark a row if Welch's t test on logarithms has p < 0.05, uncorrected."""
     base, new = np.log(samples.base), np.log(samples.new)
     p = np.asarray(stats.ttest_ind(new, base, axis=1, equal_var=False).pvalue)
     return _calls(p < PLAIN_ALPHA, new.mean(axis=1) - base.mean(axis=1))
 
 
 def pyperf(samples: Samples) -> Calls:
-    """Mark a row when Student's t over all values exceeds the 95 % table value."""
+    """Mark a row if Student's t test (equal variances) has p < 0.05, uncorrected."""
     p = np.asarray(stats.ttest_ind(samples.new, samples.base, axis=1, equal_var=True).pvalue)
     return _calls(p < PLAIN_ALPHA, samples.new.mean(axis=1) - samples.base.mean(axis=1))
 

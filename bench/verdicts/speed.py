@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long `compare_runs` takes for 1000 rows of one comparison.
+"""Measure how long `compare_runs` takes for 1000 rows of one comparison.
 
-Usage: ``python -m bench.verdicts.speed``. Beside it: Welch's test of SciPy on the same numbers,
-which is a lower bound.
+Usage: ``python -m bench.verdicts.speed``. SciPy's Welch test on the same values is measured too, as
+a lower bound.
 """
 
 import time
@@ -25,11 +25,11 @@ ROUNDS = 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """Time of one call, in ms, median of all rounds.
+    """Time of one call, in ms: median of all rounds.
 
-    :param cpu: what the wall time is on an idle machine: the call has one thread
-    :param wall: other work on the machine adds to it
-    :param is_ours: the limit is meant for this one
+    :param cpu: CPU time of the process
+    :param wall: wall time, which also depends on other load of the machine
+    :param is_ours: whether the call is ``compare_runs``, to which the limit applies
     """
 
     name: str
@@ -50,7 +50,7 @@ def _time(name: str, call: Callable[[], object], *, is_ours: bool) -> Timing:
 
 
 def time_thousand_rows() -> Iterator[Timing]:
-    """Time a sweep of 1000 points: independent runs, rounds, and the lower bound."""
+    """Yield the times of a sweep of 1000 points: independent runs, rounds, and the lower bound."""
     for n in RUNS:
         recipe = Recipe(n=n, rows=ROWS, order="abba", shift=0.05, moved=ROWS // 2)
         trials = generate(recipe, 1, np.random.default_rng(SEED))
@@ -63,7 +63,7 @@ def time_thousand_rows() -> Iterator[Timing]:
 
 
 def lines(timings: list[Timing]) -> Iterator[str]:
-    """Lay out one line a call."""
+    """Yield one line per call."""
     for item in timings:
         yield f"{item.name:<28} CPU {item.cpu:7.1f} ms   wall {item.wall:7.1f} ms"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables that people read, and the CSV with everything."""
+"""Format the results as tables, and write them as CSV."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,11 @@ def _rival(score: Score) -> str:
 
 
 def cell_lines(cells: Sequence[Cell], scores: Scores) -> Iterator[str]:
-    """Lay out one line a cell: ours in full, then the rivals."""
+    """Yield a header, then one line per cell: all our rates, then the main rates of other tools.
+
+    Those are the power if the cell has a true change, else the false positives per row and per
+    family.
+    """
     ours = "  ".join(f"{title:^11}" for _, title in RATES[:2])
     rest = " ".join(f"{title:>6}" for _, title in RATES[2:])
     rivals = " ".join(f"{name:>13}" for name in RIVALS)
@@ -63,7 +67,7 @@ def _mean(found: Iterable[Rate | None]) -> str:
 
 
 def tool_lines(scores: Scores) -> Iterator[str]:
-    """Lay out one line a tool: the mean of each rate over the cells that have it."""
+    """Yield a header, then one line per tool: the mean of each rate over the cells that have it."""
     yield f"{'mean over cells, %':<18}" + "".join(f"{title:>9}" for _, title in RATES) + "  ms/1000"
     by_tool: dict[str, list[Score]] = {}
     for found in scores.values():
@@ -76,7 +80,11 @@ def tool_lines(scores: Scores) -> Iterator[str]:
 
 
 def real_lines(scores: Iterable[RealScore]) -> Iterator[str]:
-    """Lay out one line a case of a recording: rows/windows called changed, by tool."""
+    """Yield a header, then one line per recording and case.
+
+    It has the shares of rows and of windows that are reported as changed, by tool, and of ours the
+    sign errors and the warnings.
+    """
     groups: dict[tuple[str, str], list[RealScore]] = {}
     for score in scores:
         groups.setdefault((score.recording, score.case), []).append(score)
@@ -100,7 +108,7 @@ def _shown(check: Check) -> str:
 
 
 def gate_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """Lay out one line a gate with its worst cell, then one line each further cell that fails."""
+    """Yield a header, then for each limit its worst cell and all other cells that fail."""
     yield "gates, each with its worst cell"
     for gate, group in by_gate(checks).items():
         worst, *others = group
@@ -114,7 +122,10 @@ def gate_lines(checks: Sequence[Check]) -> Iterator[str]:
 
 
 def write_csv(path: Path, cells: Sequence[Cell], scores: Scores) -> None:
-    """Write one line a cell and tool, rates as fractions, each with its standard error."""
+    """Write one line per cell and tool: rates as fractions, each with its standard error.
+
+    The two fields of a rate that a cell or a tool does not have are empty.
+    """
     names = [
         field.name for field in fields(Score) if field.name not in {"tool", "ms_per_1000_rows"}
     ]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long a session in emulated guests takes, and PELT's loaders in one: ``python -m bench.vm``.
+"""Measure BPF loaders and a whole session in emulated guests: ``python -m bench.vm``.
 
-The first table is of one guest: what each loader takes from nothing loaded to everything attached,
-and what the programs of both count of the same hackbench, beside execution breakpoints. The second
-line is a whole session as a user starts it: two kernels, each booted twice, two runs in each boot.
+The first table is of one guest: the time that each loader of the PELT programs takes until all of
+them are attached, and the calls that the programs of both loaders and execution breakpoints count
+in the same run of hackbench. Then follows the time of a whole session as a user starts it: two
+kernels, each booted twice, two runs in each boot.
 """
 
 import argparse
@@ -20,9 +21,9 @@ from typing import Any
 
 from schedperf.commands._recorder import system_python
 from schedperf.commands._zipapp import build_zipapp
-from schedperf.vm.guest import GuestFailed, Hypervisor, boot
-from schedperf.vm.machine import make_machine, total_memory
-from schedperf.vm.script import ALIVE, ALIVE_S, BOOTED, PREPARE, SHARE
+from schedperf.lab.vm.guest import GuestFailed, Hypervisor, boot
+from schedperf.lab.vm.machine import make_machine, total_memory
+from schedperf.lab.vm.script import ALIVE, ALIVE_S, BOOTED, PREPARE, SHARE
 
 ROOT = Path(__file__).parents[2]
 KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
@@ -48,7 +49,7 @@ echo $? >{SHARE}/status
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; end with status 2 where a kernel is missing."""
+    """Read the command line; exit with status 2 if it is wrong or a kernel is missing."""
     parser = argparse.ArgumentParser(prog="python -m bench.vm", description=__doc__)
     parser.add_argument("--kernels", type=Path, default=KERNELS, help="folder with tip, cluster")
     parser.add_argument("--only", choices=["loaders", "session"])
@@ -67,7 +68,13 @@ def _image(kernels: Path, name: str) -> Path:
 
 
 def measure_loaders(image: Path) -> Any:
-    """Boot a guest with 4 CPUs on 2 nodes; return what loaders.py prints, or why nothing."""
+    """Run loaders.py in an emulated guest with 4 CPUs on 2 nodes; return its JSON object.
+
+    If the guest fails ATTEMPTS times, return the last reason as text.
+
+    :param image: path of the kernel image
+    :raises InputError: loaders.py fails in the guest, or this machine has too little memory
+    """
     hypervisor = Hypervisor(
         vng=shutil.which("vng", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         or "vng",
@@ -91,7 +98,10 @@ def measure_loaders(image: Path) -> Any:
 
 
 def measure_session(kernels: Path) -> float:
-    """Record a session of two kernels; return its seconds."""
+    """Record a session of two kernels; return how many seconds it takes.
+
+    :raises CalledProcessError: ``schedperf vm`` fails
+    """
     named = [f"--kernel={name}={_image(kernels, name)}" for name in NAMES]
     with tempfile.TemporaryDirectory() as output:
         command = [sys.executable, "-m", "schedperf", "vm", *named, "--output", output]
@@ -102,7 +112,10 @@ def measure_session(kernels: Path) -> float:
 
 
 def lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table of one guest."""
+    """Yield the lines of the table of one guest.
+
+    :param record: the JSON object of loaders.py
+    """
     yield f"PELT's programs on {record['kernel']}, emulated, from nothing to attached"
     for loader, seconds in record["seconds"].items():
         yield f"  {loader:<8} {', '.join(f'{each:.1f}' for each in seconds)} s"
@@ -114,7 +127,7 @@ def lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the table of the loaders, then the time of the session."""
+    """Print the table of the loaders and the time of a session, or one of them (``--only``)."""
     asked = parse_arguments(arguments)
     if asked.only != "session":
         record = measure_loaders(_image(asked.kernels, NAMES[0]))

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Loads PELT's programs through both loaders at once and counts one run of hackbench by each.
+"""Load the PELT programs with both BPF loaders and count the same run of hackbench with each.
 
-``PYTHONPATH=collectors python3 loaders.py`` runs in a guest, as root, with the system's Python.
-Execution breakpoints count the same run, as a counter that has nothing to do with BPF. The gates
-of both loaders open and close one right after the other, in the same order. On stdout is one JSON
-object::
+Run it in a guest, as root, with the system's Python: ``PYTHONPATH=collectors python3 loaders.py``.
+With ``--once``, each loader loads once, for the counts alone.
+Execution breakpoints count the same run, independently of BPF. The gates of both loaders open and
+close one right after the other, in the same order. It prints one JSON object to stdout::
 
     {"kernel": "6.1.192-tip", "seconds": {"libbpf": [1.5, 1.4, 1.5], "bcc": [25.4]},
      "functions": {"update_cfs_group": {"mechanism": "fentry/fexit", "libbpf": 55787,
                                         "bcc": 55790, "breakpoint": 55821}, …},
      "contexts": {"libbpf": {"update_cfs_group": {"enqueue": 25578, …}, …}, "bcc": {…}}}
 
-``seconds`` are those from nothing loaded to everything attached. A function that no program can see
-has no count of its own.
+``seconds`` are those from the start of loading until all programs are attached, of each load.
+``mechanism`` is null if no program can be attached to the function, or if the loaders use different
+mechanisms; then the counts of the loaders are missing. ``breakpoint`` is missing for functions
+without a breakpoint.
 """
 
 from __future__ import annotations
@@ -42,13 +44,20 @@ from schedperf_collectors.pelt.programs import (
 )
 from schedperf_collectors.perf.breakpoints import BreakpointCounts, breakpoints_counting
 
-# How often each loads; bcc takes too long to do it twice.
+# How often each loads to be measured; bcc takes too long to do it twice.
 LOADS = {"libbpf": 3, "bcc": 1}
+ONCE = {"libbpf": 1, "bcc": 1}
 COMMAND = ("hackbench", "-l", "50", "-g", "2")
 
 
 class Attached:
-    """The programs of one loader, attached."""
+    """The PELT programs, loaded and attached by one loader.
+
+    ``seconds`` is the time that this took; ``mechanisms`` are those of the functions by name.
+
+    :param loader: "libbpf" or "bcc"
+    :raises SystemExit: the loader cannot load the programs
+    """
 
     def __init__(self, system: System, kernel: KernelFunctions, loader: str) -> None:
         began_s = time.monotonic()
@@ -67,21 +76,24 @@ class Attached:
         return dict(zip(CONTEXTS, sums, strict=True))
 
     def close(self) -> None:
-        """Detach them."""
+        """Detach the programs and unload them."""
         self.programs.close()
 
 
-def measure_loads(system: System, kernel: KernelFunctions, loader: str) -> list[float]:
-    """Load and attach several times, one after the other; return the seconds of each."""
+def measure_loads(system: System, kernel: KernelFunctions, loader: str, count: int) -> list[float]:
+    """Load and attach several times; return the seconds of each."""
     seconds = []
-    for _ in range(LOADS[loader] - 1):
+    for _ in range(count):
         with closing(Attached(system, kernel, loader)) as attached:
             seconds.append(attached.seconds)
     return seconds
 
 
 def count_together(attached: list[Attached], kernel: KernelFunctions) -> BreakpointCounts:
-    """Run the command once while all programs and breakpoints count."""
+    """Run COMMAND once while all programs and breakpoints count; return the breakpoints' counts.
+
+    :raises CalledProcessError: the command fails
+    """
     addresses = {name: kernel.address(name)[0] for name in FUNCTIONS}
     known = {name: address for name, address in addresses.items() if address is not None}
     # The first write finds the map, which takes bcc some milliseconds; and nobody else may run
@@ -104,10 +116,12 @@ def set_gates(attached: list[Attached], value: int) -> None:
 
 
 def main() -> None:
-    """Print what was measured."""
+    """Measure, and print the JSON object."""
     system = System()
     kernel = find_pelt_functions(system)
-    seconds = {name: measure_loads(system, kernel, name) for name in LOADS}
+    loads = ONCE if sys.argv[1:] == ["--once"] else LOADS
+    # The programs of the last load count, below.
+    seconds = {name: measure_loads(system, kernel, name, n - 1) for name, n in loads.items()}
     with ExitStack() as stack:
         attached = {
             name: stack.enter_context(closing(Attached(system, kernel, name))) for name in LOADS

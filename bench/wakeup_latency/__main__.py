@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prove that wakeup latencies are right, here or in a guest: ``python -m bench.wakeup_latency``.
+"""Check measured wakeup latencies, here or in a guest: ``python -m bench.wakeup_latency``.
 
 Percentiles are compared with an independent computation from the same trace, maxima with perf
-sched, and BPF with perf in the same run. A delay that is planted must be found in the tail and not
-in the median. Exits with status 1 if one of the checks fails.
+sched, and BPF with perf in the same run. A known delay that is added to every 40th wakeup must be
+found in the tail and not in the median. Exits with status 1 if one of the checks fails.
 """
 
 import argparse
@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedperf.lab.vm.guest import GuestFailed, Hypervisor, boot
+from schedperf.lab.vm.machine import make_machine, total_memory, try_kvm
+from schedperf.lab.vm.script import ALIVE, ALIVE_S, BOOTED, PREPARE, SHARE
 from schedperf.model.errors import InputError
-from schedperf.vm.guest import GuestFailed, Hypervisor, boot
-from schedperf.vm.machine import make_machine, total_memory, try_kvm
-from schedperf.vm.script import ALIVE, ALIVE_S, BOOTED, PREPARE, SHARE
 
 ROOT = Path(__file__).parents[2]
 PLANTED = Path(__file__).with_name("planted.py")
@@ -59,7 +59,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def record_planted(python: str, planted: str, policy: str) -> list[str]:
-    """Return the command that records a burner of lower and of higher priority."""
+    """Return the command that records planted.py: base with a low priority of the burner, new high.
+
+    It writes ``planted-base.tar`` and ``planted-new.tar`` into the working directory.
+
+    :param python: path of the interpreter
+    :param planted: path of planted.py
+    :param policy: "nice" or "fifo"
+    """
     low, high = {"nice": ("19", "-20"), "fifo": ("1", "3")}[policy]
     return [
         *(python, "-m", "schedperf_collectors", "ab", "-o", "planted"),
@@ -70,7 +77,11 @@ def record_planted(python: str, planted: str, policy: str) -> list[str]:
 
 
 def run_here(folder: Path) -> Any:
-    """Run all checks on this machine; the bundles of the planted delay are in the directory."""
+    """Run checks.py on this machine and record the planted delay; return the JSON of checks.py.
+
+    :param folder: where the bundles of the planted delay are written
+    :raises CalledProcessError: a command fails
+    """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'collectors'}"}
     checks = [sys.executable, "-m", "bench.wakeup_latency.checks"]
     done = subprocess.run(checks, env=environment, stdout=subprocess.PIPE, check=True)
@@ -80,9 +91,12 @@ def run_here(folder: Path) -> Any:
 
 
 def run_in_guest(image: Path, folder: Path) -> Any:
-    """Run all checks in a guest with 4 CPUs on 2 nodes.
+    """Do the same as :func:`run_here` in a guest with 4 CPUs on 2 nodes; return the same JSON.
 
-    :raises GuestFailed: it did not end as it should
+    :param image: path of the kernel image
+    :param folder: empty folder that is shared with the guest; the bundles are written there
+    :raises GuestFailed: the guest ends or hangs before its script has finished
+    :raises InputError: a command of the script fails, or this machine has too little memory
     """
     python = str(Path(sys.prefix).resolve() / "bin" / "python")
     planted = f"{SHARE}/source/bench/wakeup_latency/{PLANTED.name}"
@@ -112,7 +126,11 @@ def run_in_guest(image: Path, folder: Path) -> Any:
 
 
 def compare_planted(folder: Path) -> dict[str, Any]:
-    """Return the rows of the sleeper, by percentile."""
+    """Compare the bundles of the planted delay.
+
+    :return: the rows of the wakeup latency of the sleeper on all nodes, by percentile such as
+        "p99", and the metrics of all findings ("findings")
+    """
     bundles = [str(folder / f"planted-{side}.tar") for side in ("base", "new")]
     command = [sys.executable, "-m", "schedperf", "compare", *bundles, "--format", "json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
@@ -124,7 +142,11 @@ def compare_planted(folder: Path) -> dict[str, Any]:
 
 
 def judge(checks: Mapping[str, Any], planted: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Yield what was checked, and whether it holds."""
+    """Yield a text for each check, and whether the check passes.
+
+    :param checks: the JSON of checks.py
+    :param planted: the return value of :func:`compare_planted`
+    """
     trace, bpf = checks["trace"], checks["bpf"]
     error = trace["largest error of a percentile"]
     yield (
@@ -163,7 +185,7 @@ def judge(checks: Mapping[str, Any], planted: Mapping[str, Any]) -> Iterator[tup
 
 
 def limit_of(us: float) -> float:
-    """Return by how much BPF and perf may differ."""
+    """Return by how many us BPF may differ from a latency of perf in us."""
     return LARGEST_DIFFERENCE * us + LARGEST_DIFFERENCE_US
 
 
@@ -174,7 +196,7 @@ def _describe(row: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print each check; return the exit status."""
+    """Print each check; return 1 if one of them fails or no guest boots, else 0."""
     asked = parse_arguments(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

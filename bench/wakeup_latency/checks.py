@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check measured wakeup latencies against an independent computation from the same trace.
 
-Runs on any machine with perf, here and in a guest, and prints one JSON document.
+It runs as root, here or in a guest, needs perf, and prints one JSON object.
 """
 
 import contextlib
@@ -40,10 +40,14 @@ SWITCHED = re.compile(
 
 
 def independent(script: str, start_ns: int, end_ns: int) -> dict[str, dict[str, list[int]]]:
-    """Return all waits by command: "wakeup", and "runnable" as perf sched latency counts them.
+    """Return the durations of all waits in ns, by kind and then by command.
+
+    "wakeup" waits begin at a wakeup, and begin and end within the run. "runnable" waits begin at a
+    wakeup or a preemption, as in perf sched latency, and may also lie outside the run.
 
     :param script: what ``perf script --ns`` prints
-    :param start_ns: waits that begin earlier are not of the run (CLOCK_MONOTONIC)
+    :param start_ns: CLOCK_MONOTONIC at the start of the run
+    :param end_ns: CLOCK_MONOTONIC at its end
     """
     woken: dict[int, int] = {}
     runnable: dict[int, int] = {}
@@ -77,10 +81,10 @@ def independent(script: str, start_ns: int, end_ns: int) -> dict[str, dict[str, 
 
 
 def count_missed(script: str, command: str) -> int:
-    """Return how many waits of a command may lack their beginning or their end in a recording.
+    """Return how many waits of a command may lack their start or their end in a recording of perf.
 
-    Where perf did not record a wakeup, a task runs again after it slept; where it did not record a
-    switch, a task leaves a CPU on which another one ran.
+    If perf missed a wakeup, a task runs that went to sleep before and was not woken. If it missed a
+    switch, the task that leaves a CPU is not the one that was switched to there.
 
     :param script: what ``perf script --ns`` prints
     """
@@ -113,7 +117,10 @@ def count_missed(script: str, command: str) -> int:
 
 @contextlib.contextmanager
 def tracing(folder: Path) -> Iterator[list[Traced]]:
-    """Record the tracepoints with perf meanwhile; the list has the recording afterwards."""
+    """Record the tracepoints with perf during a ``with`` block.
+
+    The yielded list is empty; after the block it contains the recording.
+    """
     capture = Capture(folder, os.getpid(), {"perf_limit": "256M"})
     running = trace(capture, WANTED, os.cpu_count() or 1, "wanted")
     found: list[Traced] = []
@@ -127,7 +134,10 @@ def tracing(folder: Path) -> Iterator[list[Traced]]:
 
 
 def by_command(rows: Sequence[Waits]) -> dict[str, Histogram]:
-    """Return the histogram of each command on all CPUs."""
+    """Return the histogram of each command, the sum of all CPUs.
+
+    :param rows: histograms by command and CPU
+    """
     members: dict[str, list[Waits]] = {}
     for row in rows:
         members.setdefault(row.command, []).append(row)
@@ -140,7 +150,12 @@ def by_command(rows: Sequence[Waits]) -> dict[str, Histogram]:
 
 
 def exact(waits: Sequence[int]) -> dict[str, float]:
-    """Return percentiles as order statistics, and the maximum, in ns."""
+    """Return the percentiles as order statistics, and the maximum ("max"), in ns.
+
+    A percentile is missing if less than one wait lies above it.
+
+    :param waits: in ns, at least one
+    """
     ordered = sorted(waits)
     values: dict[str, float] = {
         name: float(ordered[max(0, math.ceil(len(ordered) * part - 1e-9) - 1)])
@@ -151,17 +166,22 @@ def exact(waits: Sequence[int]) -> dict[str, float]:
 
 
 def values_of(histogram: Histogram) -> dict[str, float]:
-    """Return the percentiles that schedperf reports, and the maximum, in ns."""
+    """Return the percentiles that schedperf reports, and the maximum ("max"), in ns.
+
+    Percentiles that it does not report are missing.
+    """
     values = {name: histogram.quantile(part) for name, part in QUANTILES.items()}
     known: dict[str, float] = {name: value for name, value in values.items() if value is not None}
     return {**known, "max": float(histogram.max_ns)}
 
 
 def bounds(histogram: Histogram, part: float, total: int) -> tuple[float, float | None]:
-    """Return between which values a percentile or the maximum lies, in ns; None: unknown.
+    """Return the lowest and highest possible value of a percentile or the maximum, in ns.
 
-    :param part: 1 for the maximum
-    :param total: number of waits, of which the histogram may lack some
+    The highest is None if it is unknown.
+
+    :param part: the percentile, between 0 and 1; 1 for the maximum
+    :param total: number of waits, of which some may be missing in the histogram
     """
     missing = max(0, total - histogram.total)
     if part == 1.0:
@@ -176,18 +196,27 @@ def bounds(histogram: Histogram, part: float, total: int) -> tuple[float, float 
 
 
 def to_us(ns: float | None) -> float | None:
-    """Return microseconds."""
+    """Return microseconds with two decimals; None for None."""
     return None if ns is None else round(ns / 1e3, 2)
 
 
 def largest_error(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
-    """Return the largest relative error, without the 4 ns of the narrowest bin."""
+    """Return the largest relative error of the values in ns, as a fraction of ``theirs``.
+
+    A difference of up to 4 ns, the width of the narrowest bin, does not count.
+
+    :raises AssertionError: the two have different keys
+    """
     assert ours.keys() == theirs.keys(), (ours, theirs)
     return max(max(0.0, abs(ours[name] - theirs[name]) - 4.0) / theirs[name] for name in theirs)
 
 
 def check_trace(folder: Path) -> dict[str, Any]:
-    """Compare our reading of a trace with one of what perf script prints, and with perf sched."""
+    """Record the workload with perf, and evaluate the trace with schedperf and independently.
+
+    :return: what ``judge`` in ``__main__`` checks: counts and maxima of perf script, the largest
+        error of a percentile, and the maxima of perf sched
+    """
     with tracing(folder) as found:
         subprocess.run(WORKLOAD, check=True, stdout=subprocess.DEVNULL)
     [traced] = found
@@ -222,12 +251,15 @@ def check_trace(folder: Path) -> dict[str, Any]:
 
 
 def longest(waits: Sequence[PrintedWaits]) -> float:
-    """Return the longest wait of the workload in ms; 0 if the tool names no such command."""
+    """Return the longest wait of the workload in ms; 0 if it has none in a tool's output."""
     return max((each.max_ns for each in waits if each.command == COMMAND), default=0) / 1e6
 
 
 def check_bpf(folder: Path) -> dict[str, Any]:
-    """Measure the same run with BPF and perf."""
+    """Measure the same run with BPF and perf.
+
+    :return: counts and latencies of both; ``{"reason": text}`` if BPF is not available
+    """
     try:
         programs = Programs(System())
     except Unavailable as error:
@@ -262,19 +294,22 @@ def check_bpf(folder: Path) -> dict[str, Any]:
 
 
 def print_samples(traced: Traced) -> str:
-    """Return what perf script prints of a recording."""
+    """Return the output of perf script for a recording."""
     fields = ("--ns", "-F", "cpu,time,event,trace")
     return perf("script", *fields, "-i", str(traced.path)).decode(errors="replace")
 
 
 def perf(*arguments: str) -> bytes:
-    """Return what perf prints."""
+    """Run perf and return its output.
+
+    :raises CalledProcessError: it fails
+    """
     done = subprocess.run(["perf", *arguments], capture_output=True, check=True)
     return done.stdout
 
 
 def main() -> None:
-    """Print the results of all checks."""
+    """Print the results of both checks as JSON: ``{"trace": …, "bpf": …}``."""
     with tempfile.TemporaryDirectory() as name:
         print(json.dumps({"trace": check_trace(Path(name)), "bpf": check_bpf(Path(name))}))
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A sleeper beside a burner on one CPU: ``planted.py nice|fifo VALUE``.
+"""Run two processes, "sleeper" and "burner", on one CPU: ``planted.py nice|fifo VALUE``.
 
-The sleeper wakes up every millisecond. The burner needs 20 ms of CPU time in each 60 ms. If it has
-a lower priority (nice 19, or SCHED_FIFO 1), each wakeup preempts it; if it has a higher one (nice
--20, or SCHED_FIFO 3), the sleeper waits until it sleeps, so that one wakeup in forty takes up to
-20 ms, and all others take as long as before. SCHED_FIFO is for machines with other load.
+VALUE is the nice value or the SCHED_FIFO priority of the burner. The sleeper (nice 0, or SCHED_FIFO
+2) wakes up every millisecond. The burner uses 20 ms of CPU time in each 60 ms. If it has a lower
+priority than the sleeper (nice 19, or SCHED_FIFO 1), each wakeup preempts it. If it has a higher
+priority (nice -20, or SCHED_FIFO 3), the sleeper waits until the burner sleeps: one wakeup in forty
+takes up to 20 ms, and all others take as long as before. SCHED_FIFO is for machines with other
+load.
 """
 
 import os
@@ -19,7 +21,12 @@ BURST_S, PERIOD_S = 0.02, 0.06
 
 
 def fork(name: str, value: int, work: Callable[[], object]) -> int:
-    """Run a function again and again in a process of that name."""
+    """Call a function repeatedly for SECONDS in a new process, and return its pid at once.
+
+    :param name: name of the process
+    :param value: its nice value or SCHED_FIFO priority
+    :param work: the function
+    """
     pid = os.fork()
     if not pid:
         pathlib.Path("/proc/self/comm").write_text(name)
@@ -35,7 +42,7 @@ def fork(name: str, value: int, work: Callable[[], object]) -> int:
 
 
 def burn() -> None:
-    """Use 20 ms of CPU time, then sleep until the next 60 ms."""
+    """Use 20 ms of CPU time, then sleep until 60 ms after the start, at least 1 ms."""
     began, until = time.monotonic(), time.process_time() + BURST_S
     while time.process_time() < until:
         pass

@@ -7,7 +7,7 @@ Every Python since 2.6 can run this file, so that an old one prints a clear erro
 import signal
 import sys
 
-# The package needs 3.9; this file must run on any version.
+# The package needs Python 3.9; this file must run on any version.
 if sys.version_info < (3, 9):  # noqa: UP036
     sys.stderr.write(
         "schedperf: error: unsupported Python "
@@ -19,7 +19,7 @@ if sys.version_info < (3, 9):  # noqa: UP036
 # Until the recorder handles Ctrl-C itself, it simply ends the process.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-# `ab --kernel` asks a target many small questions, which need little of this program.
+# `ab --kernel` sends a target many small queries, which need few modules of this program.
 if sys.argv[1:2] == ["boots-agent"] and sys.argv[2:3] != ["resume"]:
     from schedperf_collectors.boots.agent import main as agent
 

@@ -90,8 +90,11 @@ class Watch:
     """The attached probes, and the mechanisms tried.
 
     :param tried: by function and tracepoint, the mechanisms tried and why they failed
-    :param breakpoints: addresses of the functions that breakpoints count
-    :param attached_s: when the last program was attached, on the monotonic clock
+    :param marked: the attached markers of calling contexts
+    :param trial: the measured overhead of a probe; None if it was not measured
+    :param breakpoints: addresses of the functions that breakpoints count, by name
+    :param notes: lines for pelt.json about what limits the counts
+    :param attached_s: time in s on the monotonic clock when functions and markers were attached
     """
 
     programs: Programs
@@ -105,11 +108,11 @@ class Watch:
 
 @dataclass(frozen=True)
 class Window:
-    """The time during which calls were counted.
+    """The time window in which calls were counted.
 
     :param online: CPUs online at its start
-    :param began_s: start on the monotonic clock
-    :param ahead_s: wall clock minus monotonic clock
+    :param began_s: start in s on the monotonic clock
+    :param ahead_s: wall clock minus monotonic clock at the start, in s
     """
 
     online: frozenset[int]
@@ -192,7 +195,7 @@ def read_wanted(options: Mapping[str, str]) -> Wanted:
 
 
 def attach(programs: Programs, system: System, kernel: KernelFunctions, request: Wanted) -> Watch:
-    """Attach all probes that work; they do not count yet.
+    """Attach each function by the first mechanism that works; the probes do not count yet.
 
     :raises Skipped: no probe works
     """
@@ -268,7 +271,10 @@ def _choose_breakpoints(watch: Watch, kernel: KernelFunctions, request: Wanted) 
 def describe(
     watch: Watch, window: Window, counts: BreakpointCounts, request: Wanted
 ) -> dict[str, object]:
-    """Return the counts, as in pelt.json."""
+    """Return the counts, as in pelt.json; add what is missing to ``watch.notes``.
+
+    If the breakpoints failed during the run, the reason is also added to ``watch.tried``.
+    """
     functions: dict[str, object] = {}
     if counts.reason:
         watch.notes.append(f"breakpoint counts are not available: {counts.reason}")
@@ -320,6 +326,8 @@ def _hint(programs: Programs) -> str:
 def incidents(watch: Watch, window: Window, now: frozenset[int]) -> list[str]:
     """Return events that affected the counts, one line each.
 
+    This makes test calls to find out whether the programs still count.
+
     :param now: CPUs online at the end
     """
     notes = [f"CPU {cpu} went offline during the run" for cpu in sorted(window.online - now)]
@@ -357,7 +365,7 @@ def _unseen(tried: Tried) -> dict[str, object]:
 
 
 def _counted_only(tried: Tried, calls: Mapping[int, int]) -> dict[str, object]:
-    """Return the record of a function whose calls are counted and not timed."""
+    """Return the record of a function whose calls are counted but not timed."""
     return {**_unseen(tried), "mechanism": mechanism_of(tried), "calls": _by_cpu(calls)}
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count where the scheduler places tasks (forks, execs, wakeups, migrations) and how long they
-wait.
+"""Count task placements (forks, execs, wakeups, migrations) and the time that tasks wait for a CPU.
 
 ``placement.json`` contains the counts of BPF programs at the scheduler's tracepoints, at functions
 of the load balancer and at the bandwidth timers, from before the run until after it::
@@ -8,14 +7,15 @@ of the load balancer and at the bandwidth timers, from before the run until afte
     {"schema": "schedperf/bpf_placement/1", "mechanism": "bpf", "seconds": 1.2,
      "programs": {"sched_wakeup": {"mechanism": "tp_btf", "function": "sched_wakeup",
                                    "reason": null}, …},
-     "nodes": {"0": 0, "1": 1}, "levels_from": "domains",
+     "nodes": {"0": 0, "1": 1}, "types": {}, "levels_from": "domains",
      "moves": [{"event": "wakeup", "cause": null, "from_node": 0, "to_node": 1,
                 "level": "NUMA", "count": 1234}, …],
      "series": {"step_s": 0.1, "rows": […]}, "latency": […], "depth": […],
      "balance": {…}, "timers": […], "invisible": […], "lost": {…}, "notes": […]}
 
-All programs are tried, and the reason of each failure is recorded. If the kernel rejects BPF, perf
-records the same tracepoints at a higher cost (``"mechanism": "perf"``).
+All programs are tried, and the reason of each failure is recorded. If BPF is not available to root,
+perf records tracepoints at a higher cost (``"mechanism": "perf"``), without load balancer,
+bandwidth timers, task groups and execs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ HOTPLUG_NOTE = (
 
 
 class Crossing(NamedTuple):
-    """Moves counted over time; the keys of a row of placement.json's "series"."""
+    """A kind of moves that is counted over time; the keys of a row of placement.json's "series".
+
+    :param cause: cause of a migration; None for other events
+    :param crossing: whether the move was to another NUMA node
+    """
 
     event: str
     cause: str | None

@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Define what the recorder and the analysis share.
+"""Define the names, limits and texts that the recorder and the analysis share.
 
-Names of bundle members, size limits of captures, and texts that the recorder writes and the
-analysis parses.
+These are names of bundle members, size limits of captures, and texts that the recorder writes and
+the analysis parses.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 BUNDLE_FORMAT = "schedperf-bundle"
-# Readers refuse a newer major and warn about a newer minor.
+# Readers reject a newer major version and warn about a newer minor one.
 BUNDLE_VERSION = (1, 0)
 
 MANIFEST = "manifest.json"
 
-# What a bundle's file name ends with.
+# Suffixes of a bundle's file name.
 BUNDLE_SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 
-# The collector that runs a second workload beside the first, as --with-load asks.
+# The collector that runs a second workload beside the first (--with-load).
 LOAD = "load"
+
+# Prefix of temporary directories.
+TEMPORARY = "schedperf-"
 
 # The largest number of runs for which the comparison can correct for repeated looks.
 MOST_BUDGETED = 100
@@ -49,7 +54,7 @@ CONSTANT_LINE_BYTES = {
 SYMBOLS_FORMAT = "schedperf-symbols/1"
 SYMBOLS_SUFFIX = ".sym"
 MOST_SYMBOLS_BYTES = 64 << 20
-# The kernel maps a small ELF file into every process; it is in no file system.
+# The kernel maps a small ELF file into every process; it has no path in a file system.
 VDSO = "[vdso]"
 
 # By implementer and part of MIDR_EL1: arch/arm64/include/asm/cputype.h.
@@ -90,7 +95,7 @@ ARM_CORES = {
     (0xC0, 0xAC4): "Ampere-1A",
 }
 
-# The widest CPU list that a kernel prints: NR_CPUS of any distribution is far below.
+# The longest CPU list that a kernel prints; NR_CPUS of all distributions is far smaller.
 CPUS_LIMIT = 1 << 16
 
 # Placeholders of parameters in a workload's command; doubled braces are literal braces.
@@ -110,12 +115,12 @@ class Unavailable(Exception):
         self.remedy = remedy
 
     def say(self) -> str:
-        """Return the reason with the remedy."""
+        """Return ``REASON; REMEDY``, or only the reason if no remedy is known."""
         return "; ".join(filter(None, (self.reason, self.remedy)))
 
 
 class Function(NamedTuple):
-    """One function.
+    """A function of an ELF file.
 
     :param offset: offset of its first byte in the file
     :param size: size in bytes; 0 if the file does not record it
@@ -124,6 +129,28 @@ class Function(NamedTuple):
     offset: int
     size: int
     name: str
+
+
+def read_boot_id() -> str:
+    """Return the id of the running boot, a UUID that the kernel generates.
+
+    :raises OSError: /proc is not mounted
+    """
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def temporary_prefix(pid: int | None = None) -> str:
+    """Return the prefix of a process's temporary directories.
+
+    The prefix identifies the process by pid, PID namespace and boot, so that other processes can
+    determine whether it is dead. The boot is necessary because the initial PID namespace has the
+    same inode number on all machines.
+
+    :param pid: process id in this PID namespace; None for this process
+    :raises OSError: /proc is not mounted
+    """
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    return f"{TEMPORARY}{pid or os.getpid()}-{namespace}-{read_boot_id()[:8]}-"
 
 
 def boot_folder(boot: int) -> str:
@@ -137,12 +164,17 @@ def run_folder(boot: int, run: int) -> str:
 
 
 def point_key(point: dict[str, str]) -> str:
-    """Return the canonical text of a point, ``fds=20,groups=4``; "" without parameters."""
+    """Return the canonical text of a point, ``fds=20,groups=4``; "" without parameters.
+
+    :param point: values of the workload's parameters, by name
+    """
     return ",".join(f"{name}={point[name]}" for name in sorted(point))
 
 
 def format_template(template: Sequence[str]) -> str:
     """Return a command in shell syntax, its placeholders unquoted.
+
+    An argument that needs quotes for another reason is quoted with its placeholders.
 
     >>> format_template(["hackbench", "-g", "{groups}", "--name", "a b"])
     "hackbench -g {groups} --name 'a b'"
@@ -153,12 +185,23 @@ def format_template(template: Sequence[str]) -> str:
     )
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text, shortened with … at its end if it is too long.
+
+    The publishing code recognises shortened texts by that mark, because they may end with a part of
+    a private name.
+
+    :param most: maximum number of characters, including the mark
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _is_plain(argument: str) -> bool:
     return shlex.quote(argument) == argument
 
 
 def parse_cpu_list(text: str) -> list[int]:
-    """Parse a CPU list as the kernel prints it: ``0-2,8``.
+    """Parse a CPU list as the kernel prints it: ``0-2,8``; an empty text is an empty list.
 
     :raises Unavailable: the text is not a CPU list, or the list is too long
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record the energy counters of the machine while the workload runs: powercap and hwmon.
+"""Record the machine's energy counters around and during each run: powercap, hwmon and perf.
 
 ::
 
@@ -10,13 +10,16 @@
                      "every_s": 10.0, "refused": {"/sys/…/energy_uj": "permission denied"}}
     perf.csv        of `perf stat -a --per-socket`, if no counter of powercap can be read
 
-Only counters of energy are read: the powercap zones of RAPL and of SCMI firmware (``energy_uj``)
-and the energy sensors of hwmon (``energyN_input``). Sensors of power are not: energy computed from
-power and time would not be a measurement of energy. All numbers are kept as the kernel printed
-them.
+Only counters of energy are read: powercap zones with ``energy_uj`` (RAPL, SCMI firmware) and the
+energy sensors of hwmon (``energyN_input``). If no powercap zone can be read, e.g. by an ordinary
+user, perf counts the events of the PMU ``power``, which reads the same RAPL registers. Power
+sensors are not read, because energy computed from power and time would not be a measurement. All
+numbers are stored as the kernel printed them.
 
-A counter with a range starts from 0 again at ``max_energy_range_uj``. It is therefore also read
-during the run, so often that it cannot count half of its range between two readings.
+All counters are read before and after the run. A counter with a range starts from 0 again at
+``max_energy_range_uj``. It is therefore also read during the run, every ``every_s`` seconds (null
+if no counter has a range), so that it counts less than half of its range between two readings,
+unless these would take more than 0.1% of a CPU. Counters that are not read at that time are null.
 
 Formats: Documentation/power/powercap/powercap.rst, Documentation/ABI/testing/sysfs-class-powercap,
 Documentation/hwmon/sysfs-interface.rst, drivers/powercap/arm_scmi_powercap.c,
@@ -49,7 +52,7 @@ POWERCAP = "/sys/class/powercap"
 HWMON = "/sys/class/hwmon"
 PERF_EVENTS = "/sys/bus/event_source/devices/power/events"
 
-# More than any zone of powercap takes, in W; a socket takes some hundreds.
+# More than any powercap zone consumes, in W; a socket consumes some hundreds.
 MOST_WATTS = 2000.0
 # RAPL counts up to 65 or 262 kJ; at MOST_WATTS half of 65 kJ takes 16 s.
 LONGEST_PAUSE_S = 10.0
@@ -67,10 +70,11 @@ _EVENT = re.compile(r"energy-[a-z]{1,20}")
 class Counter:
     """A counter of energy, in microjoules.
 
-    :param path: of the file that has its value
-    :param name: of the zone, or the label of the sensor; None if it has none
+    :param path: path of the file with its value
+    :param name: name of the zone, or label of the sensor; None if it has none
     :param chip: name of the hwmon device; None for a zone of powercap
-    :param device: that the hwmon device measures, as "1-0040": several may have one name
+    :param device: the device that the hwmon device measures, e.g. "1-0040", because several may
+        have the same name; None if unknown, or for a zone of powercap
     :param max_energy_range_uj: the largest value, as the kernel printed it; None if it has none
     """
 
@@ -82,7 +86,7 @@ class Counter:
 
     @property
     def range_uj(self) -> int:
-        """The largest value; 0 if unknown, as for all sensors of hwmon."""
+        """Return the largest value in uJ; 0 if unknown, as for all sensors of hwmon."""
         text = self.max_energy_range_uj or ""
         return int(text) if text.isdecimal() and text.isascii() else 0
 
@@ -93,14 +97,19 @@ class Counter:
     options=("perf",),
 )
 def energy(capture: Capture) -> Iterator[str]:
-    """Read the energy counters of powercap (RAPL, SCMI) and hwmon around the run."""
+    """Read the energy counters of powercap (RAPL, SCMI) and hwmon around the run.
+
+    Counters with a range are also read during the run. perf counts if powercap cannot be read.
+    """
     return capture_energy(System(), capture)
 
 
 def capture_energy(system: System, capture: Capture) -> Generator[str, None, str]:
     """Implement :func:`energy` for any system.
 
-    :return: which counters cannot be read and why, for ``doctor``
+    :return: which counters cannot be read and why, for ``doctor``; "" if all can be read
+    :raises Skipped: no counter can be read, and perf cannot count
+    :raises PerfFailed: perf ended with an error after it had started
     """
     files = ValueFiles(system)
     counters, refused = find_counters(files)
@@ -129,7 +138,10 @@ def capture_energy(system: System, capture: Capture) -> Generator[str, None, str
 
 
 def find_counters(files: ValueFiles) -> tuple[list[Counter], dict[str, str]]:
-    """Return the counters that can be read, and by path why others cannot."""
+    """Return the counters that can be read, and by path why others cannot.
+
+    Only the first :data:`MOST_COUNTERS` counters of the machine are tried.
+    """
     counters: list[Counter] = []
     refused: dict[str, str] = {}
     for counter in [*_zones(files), *_sensors(files)][:MOST_COUNTERS]:
@@ -144,7 +156,7 @@ def find_counters(files: ValueFiles) -> tuple[list[Counter], dict[str, str]]:
 def _zones(files: ValueFiles) -> Iterator[Counter]:
     for zone in sorted(files.names(POWERCAP)):
         folder = f"{POWERCAP}/{zone}"
-        # A control type, as intel-rapl, has no counter, nor has a zone that only limits power.
+        # A control type such as intel-rapl has no counter, nor has a zone that only limits power.
         if "energy_uj" in files.names(folder):
             yield Counter(
                 path=f"{folder}/energy_uj",
@@ -172,9 +184,11 @@ def _sensors(files: ValueFiles) -> Iterator[Counter]:
 class Readings:
     """The values of all counters, read one after the other.
 
-    :ivar rows: each with the time of its first read and the texts in the order of the counters;
-        None if a counter was not read or cannot be read any more
-    :ivar every_s: how often counters with a range are read during the run; None if there are none
+    :ivar rows: one per reading: "ns" is the time on the monotonic clock before its first read,
+        "energy_uj" the values in the order of the counters, as the kernel printed them; None if a
+        counter was not read or cannot be read any more
+    :ivar every_s: seconds between readings of counters with a range during the run; None if no
+        counter has a range
     """
 
     def __init__(self, files: ValueFiles, counters: Sequence[Counter]) -> None:
@@ -190,7 +204,7 @@ class Readings:
         self._read(self._paths)
 
     def repeated(self) -> contextlib.AbstractContextManager[None]:
-        """Read the counters with a range until the block ends."""
+        """Return a context manager that reads the counters with a range until its block ends."""
         if self.every_s is None:
             return contextlib.nullcontext()
         pauses_s = (self.every_s, self.every_s)

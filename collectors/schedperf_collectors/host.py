@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record the machine, its kernel and their settings in host.json.
 
-``host.json`` contains plain values in groups, and ``missing``, the reason for each null value::
+``host.json`` contains values in groups, and ``missing``: the reason for each null value of a group,
+and for each topology level that no CPU has (``topology.cpus.cluster``)::
 
     {"kernel": {"release": "6.1.0", "build_id": null, …}, …,
      "missing": {"kernel.build_id": "/sys/kernel/notes: no such file or directory"}}
@@ -51,7 +52,8 @@ from schedperf_collectors.plugin import Capture, collector
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 THERMAL = "/sys/class/thermal"
-# How each tool prints its version. hackbench has no option for it, but prints it with its help.
+# The option with which each tool prints its version. hackbench has no such option, but prints it
+# with its help.
 TOOLS = {
     "perf": ("perf", "--version"),
     "hackbench": ("hackbench", "--help"),
@@ -63,8 +65,8 @@ TOOLS = {
     "pahole": ("pahole", "--version"),
     "bpftool": ("bpftool", "version"),
 }
-# A tool that takes longer loses its version, not the recording. sysbench and stress-ng answer in
-# 0.02 s; under emulation 2 s were too short for both.
+# Time limit for printing a version. sysbench and stress-ng answer in 0.02 s; under emulation, 2 s
+# were too short for both.
 TOOL_TIMEOUT_S = 5.0
 EMULATED_TOOL_TIMEOUT_S = 20.0
 
@@ -77,7 +79,7 @@ def host(capture: Capture) -> None:
 
 
 def describe_host(system: System, capture: Capture) -> dict[str, dict[str, object]]:
-    """Return host.json's groups for any system."""
+    """Return the contents of host.json for any system: values by group and key, and ``missing``."""
     described: dict[str, dict[str, object]] = {}
     missing: dict[str, object] = {}
     for group, finders in _groups(system, capture).items():
@@ -148,7 +150,7 @@ def _virtualisation_finders(system: System, virtualisation: Virtualisation) -> F
 
 
 def _system_finders(system: System, options: Mapping[str, str]) -> Finders:
-    # No kernel knows how it was started; who booted it does.
+    # The kernel does not know how it was booted, but the program that booted it does.
     method = options.get("boot")
     known: Finders = {} if method is None else {"boot_method": lambda: method}
     return {
@@ -206,7 +208,7 @@ def _state_finders(system: System) -> Finders:
 
 
 def _loadavg(system: System) -> list[str]:
-    # Averages over 1, 5 and 15 minutes and the number of tasks: proc(5).
+    # Load averages over 1, 5 and 15 minutes, and the number of tasks: proc(5).
     text = system.text("/proc/loadavg")
     match = re.fullmatch(r"(\S+) (\S+) (\S+) \d+/(\d+) \d+", text)
     if not match:

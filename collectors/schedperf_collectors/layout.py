@@ -10,6 +10,8 @@ percpu.txt      the kernel log's lines about the per-CPU areas
 layout.json     cache line sizes, and the reason for each missing file
 ==============  ==========================================================
 
+``--shareable`` leaves out System.map, kallsyms and the addresses in percpu.txt.
+
 The line size that the kernel was compiled for determines the layout; the line size of the hardware
 determines which accesses contend. They can differ (arm64: 64 and 128)::
 
@@ -40,10 +42,17 @@ from schedperf_collectors.machine.kernel_files import (
 from schedperf_collectors.machine.system import System, attempt, getconf
 from schedperf_collectors.plugin import Capture, collector
 
+_LEFT_OUT = "kernel addresses are left out (--shareable)"
+# Of Linux before 5.0: `Embedded 36 pages/cpu @ffff88023fc00000 s107800`.
+_ADDRESS = re.compile(r" @[0-9a-f]{8,16}\b")
 PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILINE)
 
 
-@collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s", options=("kernel_files",))
+@collector(
+    scope="boot",
+    cost="10 to 30 MB before compression, 0.5 s",
+    options=("kernel_files", "addresses"),
+)
 def layout(capture: Capture) -> None:
     """Record symbols, BTF, configuration and cache line sizes."""
     capture_layout(System(), capture)
@@ -61,28 +70,36 @@ def capture_layout(system: System, capture: Capture) -> None:
         (capture.folder / name).write_bytes(kept)
         return kept
 
-    kallsyms = keep("kallsyms", partial(read_kallsyms, system))
-    keep("System.map", lambda: find_system_map(system, capture.options, kallsyms))
+    has_addresses = capture.options.get("addresses") != "no"
+    if has_addresses:
+        kallsyms = keep("kallsyms", partial(read_kallsyms, system))
+        keep("System.map", lambda: find_system_map(system, capture.options, kallsyms))
+    else:
+        notes.update(dict.fromkeys(("kallsyms", "System.map"), _LEFT_OUT))
     keep("btf", partial(system.bytes, "/sys/kernel/btf/vmlinux", BTF_LIMIT_BYTES))
     config = keep("config", lambda: bytes(find_config(system, capture.options)[0], "utf-8"))
-    keep("percpu.txt", partial(percpu_lines, system))
+    keep("percpu.txt", partial(percpu_lines, system, has_addresses=has_addresses))
     facts = {"cacheline": cacheline(system, config.decode()), "notes": notes}
     (capture.folder / "layout.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def percpu_lines(system: System) -> bytes:
+def percpu_lines(system: System, *, has_addresses: bool = True) -> bytes:
     """Return the kernel log's lines about the size and grouping of the per-CPU areas.
 
-    :raises Unavailable: the log is not readable, or no longer contains the boot
+    :param has_addresses: keep kernel addresses in them
+    :raises Unavailable: the log is not readable, or has no such line (any more)
     """
     lines = PERCPU_LINE.findall(system.kernel_log())
     if not lines:
         raise Unavailable("the kernel log has no percpu line; it may have been overwritten")
-    return "".join(f"{line}\n" for line in lines).encode()
+    text = "".join(f"{line}\n" for line in lines)
+    return (text if has_addresses else _ADDRESS.sub("", text)).encode()
 
 
 def cacheline(system: System, config: str) -> dict[str, object]:
-    """Return both cache line sizes in bytes (None: unknown) and their sources.
+    """Return the value of "cacheline" in layout.json: both cache line sizes and their sources.
+
+    A size is in bytes; None if unknown, and the source is then the reason.
 
     :param config: the kernel's configuration, "" if unknown
     """
@@ -101,6 +118,7 @@ def cacheline(system: System, config: str) -> dict[str, object]:
 def compile_time_line(system: System, config: str) -> tuple[int, str]:
     """Return L1_CACHE_BYTES of the running kernel and its source.
 
+    :param config: the kernel's configuration, "" if unknown
     :raises Unavailable: neither the configuration nor the architecture determines it
     """
     match = SHIFT_OPTION.search(config)
@@ -112,9 +130,9 @@ def compile_time_line(system: System, config: str) -> tuple[int, str]:
 
 
 def hardware_line(system: System) -> tuple[int, str]:
-    """Return the largest cache line of any CPU in bytes and its source.
+    """Return the largest cache line size of any CPU in bytes and its source.
 
-    :raises Unavailable: neither sysfs nor the C library reports it
+    :raises Unavailable: neither sysfs nor the C library reports it, or sysfs cannot be read
     """
     cpus = "/sys/devices/system/cpu"
     sizes = [

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run a second workload beside the first: ``--with-load CMD``.
 
-The load starts after the setup, :data:`LEAD_S` before the other collectors and the workload, and
-ends after both, as Ctrl-C in a terminal ends it: benchmarks then print their results. A load that
-ends earlier makes the run invalid. Its output is kept like that of the workload::
+The load starts after the setup, :data:`LEAD_S` before the other collectors and the workload. It is
+stopped after both, by SIGINT (as by Ctrl-C), on which benchmarks print their results; if it does
+not end, by SIGTERM and then SIGKILL. A load that ends earlier makes the run invalid. Its output is
+stored like that of the workload::
 
     stdout  stderr
     load.json  {"schema": "schedperf/load/1", "command": ["stress-ng", "--cpu", "2"],
                 "wall_s": 10.7, "ended_by": "SIGINT", "exit_status": 0, "signal": null,
                 "killed": [], "output_left_out": {}}
 
-``killed`` names the processes of the load that remained and had to be killed. They are found
-because this collector is their subreaper.
+``killed`` names the processes that the load left running in other process groups and that this
+collector then killed. It finds them because it is their subreaper. ``output_left_out`` has the
+number of bytes that were removed from the middle of a long output.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ from pathlib import Path
 from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.machine.process import (
     Running,
+    describe_status,
     has_ended,
     last_words,
     reap,
-    say_status,
     start,
 )
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, InvalidRun, Skipped, collector
 from schedperf_collectors.recorder.output import shorten_output
 
 SCHEMA = "schedperf/load/1"
-# A load starts its tasks in this time, and one that does not work has ended.
+# Time for a load to start its tasks, or to exit if it does not work.
 LEAD_S = 0.5
 # Benchmarks need milliseconds to print their results.
 ENDINGS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
@@ -81,10 +83,13 @@ def _start(command: list[str], folder: Path) -> Running:
 
 
 def _check(running: Running, folder: Path) -> None:
-    """Refuse a load that has ended; what is left of it is killed."""
+    """Reject a load that has ended; kill its remaining processes.
+
+    :raises InvalidRun: the load has ended
+    """
     if has_ended(running.pid):
         ended = reap(running)
-        how = say_status(ended.status) + last_words(folder / "stderr")
+        how = describe_status(ended.status) + last_words(folder / "stderr")
         raise InvalidRun(f"the load ended before the run ({how})", KEEP_RUNNING)
 
 

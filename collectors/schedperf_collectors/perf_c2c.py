@@ -8,10 +8,10 @@ the events::
     {"vendor": "Intel", "observable": "hitm", "requested": ["cpu/mem-loads,ldlat=30,…/P", …],
      "events": [{"name": "cpu/mem-loads,…", "period": 20011, "precise_ip": 3}, …],
      "period": 20011, "store_period": 1000003, "ldlat": 30, "samples": 123456, "lost": 0,
-     "blind": ["loads answered in less than 30 cycles"], "cpu": "Intel(R) Xeon(R) …", …}
+     "blind": ["loads faster than 30 cycles"], "cpu": "Intel(R) Xeon(R) …", …}
 
-``percpu.json`` has the addresses of the per-CPU areas, before and after the run
-(:mod:`schedperf_collectors.bpf.percpu_units`).
+``percpu.json`` has the addresses of the per-CPU areas before the run, and whether they were the
+same after it (:mod:`schedperf_collectors.bpf.percpu_units`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 @collector(
     scope="run",
     intrusive=True,
+    addresses=True,
     default=False,
     needs=("perf",),
     package="linux-perf",

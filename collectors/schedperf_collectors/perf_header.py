@@ -2,9 +2,9 @@
 """Read the header of a perf.data file: the offsets of its records, and its events.
 
 perf decides on its own what it records: without a hardware PMU a request for ``cycles`` silently
-becomes ``cpu-clock``. Only the attribute in the written file tells. All sizes of an attribute from
-64 bytes (VER0) on are read; what a newer kernel appended is skipped. Either byte order is read.
-Layouts: tools/perf/Documentation/perf.data-file-format.txt, tools/perf/util/header.h and
+becomes ``cpu-clock``. Only the attribute in the written file shows this. Attributes of 64 bytes
+(VER0) or more are read; fields that a newer kernel appended are skipped. Both byte orders are
+supported. Layouts: tools/perf/Documentation/perf.data-file-format.txt, tools/perf/util/header.h and
 include/uapi/linux/perf_event.h. The analysis reads headers with this module, too.
 """
 
@@ -58,7 +58,7 @@ RECORD_SAMPLE = 9
 RECORD_LOST_SAMPLES = 13
 RECORD_TRACING_DATA = 66
 RECORD_AUXTRACE = 71
-# PERF_SAMPLE_CPU: samples have their CPU, as those of whole CPUs do.
+# PERF_SAMPLE_CPU: samples contain their CPU, as in recordings of whole CPUs.
 SAMPLE_CPU = 1 << 7
 # PERF_FORMAT_LOST: the READ field has the number of lost samples.
 FORMAT_LOST = 1 << 4
@@ -69,7 +69,7 @@ Buffer = Union[bytes, mmap.mmap]
 # PERF_ATTR_SIZE_VER0: what every version of struct perf_event_attr has.
 ATTR_LEAST_BYTES = 64
 
-# Members of struct perf_event_attr from config1 on, most of which later kernels added.
+# Members of struct perf_event_attr from config1 on; most were added by later kernels.
 _CONFIG1_OFFSET, _CONFIG2_OFFSET, _CONFIG3_OFFSET = 56, 64, 128
 _BRANCH_SAMPLE_TYPE_OFFSET = 72
 _SAMPLE_REGS_USER_OFFSET = 80
@@ -114,13 +114,14 @@ class Event:
     :param rate: sampling period in events, or samples per second
     :param by_frequency: whether ``rate`` is samples per second
     :param precise_ip: 0 (arbitrary skid) to 3 (no skid)
-    :param clockid: clock of the time stamps, as clock_gettime numbers them; None: perf's own
+    :param clockid: clock of the time stamps, a number of clock_gettime(2); None for perf's own
+        clock
     :param ids: ids in samples of this event, one per open file descriptor: one per CPU when
         recording system-wide
     :param sample_id_all: whether records other than samples carry time and CPU
     :param branch_sample_type: PERF_SAMPLE_BRANCH_*: what a sample's branches consist of
     :param sample_regs_user: one bit for each register of user space in a sample
-    :param sample_regs_intr: the same of the interrupted code
+    :param sample_regs_intr: one bit for each register of the interrupted code
     :param excluded: what is not counted: "user", "kernel", "hv", "idle", "host", "guest"
     :param more_config: config1 (of a breakpoint its address), config2 and config3
     :param has_switches: whether the kernel writes records of context switches for this event, and
@@ -150,29 +151,32 @@ class Event:
 
     @property
     def plain_name(self) -> str:
-        """The event as requested from the kernel, without modifiers: ``cpu-clock``."""
+        """Return the event as requested from the kernel, without modifiers: ``cpu-clock``."""
         return _known_name(self.type, self.config) or _MODIFIERS.sub("", self.name)
 
     @property
     def is_misnamed(self) -> bool:
-        """Whether perf printed the name of another event, which it replaced by this one."""
+        """Return whether :attr:`name` is that of another event, which perf replaced by this one."""
         printed = _MODIFIERS.sub("", self.name)
         is_known = any(printed in names for names in _NAMES.values())
         return is_known and self.has_known_name and printed != self.plain_name
 
     @property
     def is_of_tasks(self) -> bool:
-        """Whether it samples a command or tasks, and not whole CPUs (perf record -a or -C)."""
+        """Return whether it samples a command or tasks, not whole CPUs (perf record -a or -C)."""
         return self.starts_on_exec or not self.sample_type & SAMPLE_CPU
 
     @property
     def has_known_name(self) -> bool:
-        """Whether ``perf list`` has a name for type and config."""
+        """Return whether the event is a generic hardware or software event, by type and config."""
         return _known_name(self.type, self.config) is not None
 
 
 class BadPerfData(Exception):
-    """The bytes are not perf.data, or are damaged; the message says where and what to do."""
+    """The file is not perf.data, is damaged, or is perf.data of an unsupported kind.
+
+    The message states where and what to do.
+    """
 
 
 class Cursor:
@@ -223,12 +227,13 @@ def text_until_nul(raw: bytes) -> str:
 
 @dataclass(frozen=True)
 class Header:
-    """The file without its records and feature sections.
+    """The header of a perf.data file: its events, and where its records and feature sections are.
 
     :param order: "<" or ">", the byte order of the machine that recorded
     :param start: offset of the first record
     :param end: offset after the last record
-    :param cut: the file ends before perf's own end, so the last record may be partial
+    :param cut: perf did not finish writing the file, or the copy is incomplete; the last record may
+        be partial
     :param features: numbers of the feature sections in their order; empty if the file is cut
     :param compressed: some or all records are compressed
     :param notes: one sentence for each part that could not be read
@@ -260,7 +265,7 @@ class Summary:
 def summarise_perf_data(path: Path) -> Summary:
     """Read the events of a perf.data file and count its samples and losses.
 
-    :raises BadPerfData: not perf.data, truncated or damaged
+    :raises BadPerfData: not perf.data, truncated, damaged, compressed or in pipe format
     :raises OSError: it cannot be read
     """
     with path.open("rb") as file:
@@ -275,6 +280,7 @@ def summarise(data: Buffer, label: str) -> Summary:
     """Summarise the bytes of a perf.data file; see :func:`summarise_perf_data`.
 
     :param label: names the file in messages
+    :raises BadPerfData: as there
     """
     header = read_header(data, label)
     if header.cut:
@@ -288,11 +294,11 @@ def summarise(data: Buffer, label: str) -> Summary:
 
 
 def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
-    """Read the file without its records and feature sections.
+    """Read the header and the events of a perf.data file, which may be truncated or compressed.
 
     :param label: names the file in messages
     :param fewest_events: least number of events; ``perf sched stats`` has none
-    :raises BadPerfData: not perf.data, or an unsupported kind
+    :raises BadPerfData: not perf.data, pipe format, damaged, or too few or too many events
     """
     order = byte_order(data, label)
     if is_pipe(data, order, label):
@@ -353,8 +359,9 @@ def _starts_with_sections(data: Buffer, order: str, start: int, count: int) -> b
 def open_section(data: Buffer, order: str, table: int, index: int, label: str) -> Cursor:
     """Return a cursor over one feature section.
 
-    :param table: offset of the table of sections, which lies behind the records
+    :param table: offset of the table of sections, which follows the records
     :param index: index in the table
+    :raises BadPerfData: the file ends before the entry of the table
     """
     entry = Cursor(data, order, table + index * SECTION_BYTES, len(data), label)
     start = entry.u64()
@@ -362,9 +369,14 @@ def open_section(data: Buffer, order: str, table: int, index: int, label: str) -
 
 
 def lost_records(kind: int, misc: int, body: Cursor) -> int:
-    """Return how many lost records a record reports.
+    """Return how many lost records a record reports; 0 for records of other types.
 
+    Samples that a BPF filter dropped do not count as lost.
+
+    :param kind: type of the record
+    :param misc: field ``misc`` of its header
     :param body: the bytes after the record's header
+    :raises BadPerfData: the record is too short
     """
     if kind == RECORD_LOST:
         body.skip(8)  # The event's id.
@@ -378,7 +390,8 @@ def total_lost(lost: Mapping[int, int], events: Sequence[Event]) -> int:
     """Return how many records were lost.
 
     With PERF_FORMAT_LOST perf reads the number of lost samples of each event at the end and writes
-    it, in addition to the kernel's records.
+    it (PERF_RECORD_LOST_SAMPLES), in addition to the kernel's PERF_RECORD_LOST. Both count the same
+    losses, so the larger sum is returned; without PERF_FORMAT_LOST, the total of both.
 
     :param lost: sums of :func:`lost_records` by type of record
     """
@@ -388,9 +401,13 @@ def total_lost(lost: Mapping[int, int], events: Sequence[Event]) -> int:
 
 
 def payload_bytes(kind: int, body: Cursor) -> int:
-    """Return how many bytes follow a record that its size field does not include.
+    """Return how many bytes follow a record that its size field does not include, with padding.
 
+    Only records of tracing data and AUX traces have such bytes.
+
+    :param kind: type of the record
     :param body: the bytes after the record's header
+    :raises BadPerfData: the record is too short
     """
     payload = 0
     if kind == RECORD_TRACING_DATA:
@@ -401,7 +418,10 @@ def payload_bytes(kind: int, body: Cursor) -> int:
 
 
 def byte_order(data: Buffer, label: str) -> str:
-    """Return the byte order of the recording machine, "<" or ">"; refuse other files."""
+    """Return the byte order of the recording machine, "<" or ">".
+
+    :raises BadPerfData: not perf.data, or in the format of before Linux 2.6.39
+    """
     magic = data[:8]
     if magic == FIRST_VERSION_MAGIC:
         raise BadPerfData(
@@ -417,12 +437,18 @@ def byte_order(data: Buffer, label: str) -> str:
 
 
 def is_pipe(data: Buffer, order: str, label: str) -> bool:
-    """Return whether perf wrote to a pipe; the header's contents then come as records."""
+    """Return whether perf wrote to a pipe; the header's contents then come as records.
+
+    :raises BadPerfData: the file has fewer than 16 bytes
+    """
     return Cursor(data, order, 8, len(data), label).u64() == PIPE_HEADER_BYTES
 
 
 def read_names(cursor: Cursor) -> list[str]:
-    """Read the section with the events' names, in the order of the events."""
+    """Return the names of the events, in their order, from the section EVENT_DESC.
+
+    :raises BadPerfData: the section is truncated
+    """
     # u32 count, u32 attr size; for each event its attr, u32 number of ids, a string, the ids.
     count, attr_bytes = cursor.u32(), cursor.u32()
     names = []
@@ -476,6 +502,7 @@ def _read_ids(cursor: Cursor, ids_left: int) -> tuple[int, ...]:
 def records(data: Buffer, header: Header, label: str) -> Iterator[tuple[int, int, int, int]]:
     """Yield type, misc, offset and end of each record; step over a payload that follows one.
 
+    :param label: names the file in messages
     :raises BadPerfData: the size of a record is invalid
     """
     unpack = struct.Struct(f"{header.order}IHH").unpack_from
@@ -512,7 +539,10 @@ def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = 
     """Read one struct perf_event_attr.
 
     :param raw: at least ``ATTR_LEAST_BYTES``
-    :param name: empty where perf did not print one
+    :param order: "<" or ">"
+    :param name: empty if perf did not print one
+    :param ids: ids in samples of the event
+    :raises struct.error: fewer bytes
     """
     kind, _, config, rate, sample_type, read_format, flags = struct.unpack_from(f"{order}II5Q", raw)
     precise_ip = flags >> _PRECISE_IP_SHIFT & 3

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sample loads around an instrumented run: where they are served from and their latency.
 
-The events are those of ``perf_c2c``, but only loads if the hardware can sample them separately:
-fewer samples, without what only false sharing needs. ``perf mem report`` reads ``perf.data``;
-``perf_mem.json`` has the keys of ``perf_c2c.json``.
+The events are those of ``perf_c2c``, without stores if the hardware can sample loads separately:
+only the search for false sharing needs stores, and there are fewer samples. ``perf mem report``
+reads ``perf.data``; ``perf_mem.json`` has the keys of ``perf_c2c.json``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 @collector(
     scope="run",
     intrusive=True,
+    addresses=True,
     default=False,
     needs=("perf",),
     package="linux-perf",

@@ -5,10 +5,10 @@
 because perf records ``cpu-clock`` instead of ``cycles`` if there is no PMU::
 
     {"event": "cpu-clock", "requested": "cycles", "clock": "hrtimer", "nmi": false,
-     "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer, …", …}
+     "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer: …", …}
 
 *Blind* means that code that runs with interrupts off cannot be sampled. Its time is
-attributed to the instruction that re-enables them.
+attributed to the instruction that re-enables them. An event that excludes the kernel is blind too.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])"
 @collector(
     scope="run",
     intrusive=True,
+    addresses=True,
     needs=("perf",),
     package="linux-perf",
     cost="999 samples per second and CPU, 0.1 kB each; up to 7% of CPU time with 2 CPUs; 0.4 s "
@@ -84,6 +85,8 @@ def record_command(program: str, path: Path, options: Mapping[str, str]) -> list
 
 def describe_profile(profile: Summary, system: System) -> dict[str, object]:
     """Return the description of a profile's samples, as in perf_profile.json.
+
+    If there are several sampling events, it describes the first one and lists the names of all.
 
     :raises BadPerfData: it has no sampling event
     """
@@ -125,7 +128,8 @@ def _clock(event: Event) -> str | None:
 def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, str]:
     """Return whether an event can sample code that runs with interrupts off.
 
-    :return: whether its interrupt is an NMI, whether it is blind, and why; None if unknown
+    :return: whether its interrupt is an NMI (None if unknown or irrelevant), whether it is blind
+        (None if unknown), and why
     """
     clock = _clock(event)
     if "kernel" in event.excluded:

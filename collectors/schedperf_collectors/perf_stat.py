@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Count events on the whole machine during an instrumented run: ``perf stat -a --per-node``.
 
-Count the software events, scheduler tracepoints and hardware events that work on this machine:
-perf exits with 0 when an event is ``<not supported>``, so every event is tried first.
-``perf_stat.csv`` is kept unchanged; ``perf_stat.json`` lists the events that were counted, and why
-others were not. On hybrid machines, which have a PMU per type of CPU core, hardware events are
-counted on each of them, as separate events (``cpu_core/cycles/``, ``cpu_atom/cycles/``)::
+Count the software events, scheduler tracepoints and hardware events that perf supports here:
+perf exits with 0 when an event is ``<not supported>``, so every event is tried first. If perf
+rejects ``--per-node``, events are counted for all nodes together. ``perf_stat.csv`` is kept
+unchanged; ``perf_stat.json`` lists the events that were counted, and why others were not. On hybrid
+machines, which have a PMU per type of CPU core, hardware events are counted on each of them, as
+separate events (``cpu_core/cycles/``, ``cpu_atom/cycles/``), if perf accepts these names::
 
-    {"events": ["context-switches", …], "not_counted": {"cycles": "not supported"}, …}
+    {"events": ["context-switches", …],
+     "not_counted": {"cycles": "not supported by perf on this machine"}, …}
 """
 
 from __future__ import annotations
@@ -99,9 +101,14 @@ def describe_not_counted(not_counted: Mapping[str, str]) -> str:
 
 
 def choose_events(program: str, system: System) -> tuple[list[str], dict[str, str]]:
-    """Return the events that work on this machine, and by event why the others do not.
+    """Return the events to count, and by event why others are not counted.
 
+    Removed are tracepoints that cannot be read, and events that perf reports as
+    ``<not supported>`` in a short test. An event may still be ``<not counted>``.
+
+    :param program: the perf program
     :raises Skipped: this user is not permitted to count on all CPUs
+    :raises PerfFailed: perf ended with an error
     """
     not_counted = unreadable_tracepoints(system)
     tried = [
@@ -116,7 +123,12 @@ def choose_events(program: str, system: System) -> tuple[list[str], dict[str, st
 
 
 def hardware_events(program: str, system: System) -> tuple[str, ...]:
-    """Return the hardware events of each type of CPU core, if perf accepts their names."""
+    """Return the hardware events: on hybrid machines for each type of CPU core.
+
+    If perf rejects the names of these events, the plain names are returned.
+
+    :raises Skipped: this user is not permitted to count on all CPUs
+    """
     events = tuple(f"{pmu}/{event}/" for event in HARDWARE_EVENTS for pmu in core_pmus(system))
     if not events:
         return HARDWARE_EVENTS
@@ -129,16 +141,20 @@ def hardware_events(program: str, system: System) -> tuple[str, ...]:
 
 
 def unreadable_tracepoints(system: System) -> dict[str, str]:
-    """Return the tracepoints that perf cannot open, with reasons.
+    """Return why tracepoints cannot be read in tracefs, by tracepoint.
 
-    With one such event, perf rejects the whole list.
+    If one of perf's events is such a tracepoint, perf rejects all events.
     """
     tried = {event: attempt(read_event_file, system, event, "id") for event in TRACEPOINTS}
     return {event: reason for event, (text, reason) in tried.items() if text is None}
 
 
 def can_count_per_node(program: str, event: str) -> bool:
-    """Return whether perf and the machine support --per-node."""
+    """Return whether perf and the machine support --per-node.
+
+    :param event: an event that can be counted
+    :raises Skipped: this user is not permitted to count on all CPUs
+    """
     try:
         perf_output([program, "stat", "-a", "--per-node", "-x,", "-e", event, *TRIAL])
     except PerfFailed:

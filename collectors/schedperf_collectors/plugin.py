@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Define collectors: one function in one public module of this package.
+"""Define collectors: each one is a function in a public module of this package.
 
 A collector of scope "boot" is called once and writes files into its folder::
 
@@ -20,7 +20,7 @@ Such a generator returns None or a hint for ``doctor``: one line about what it c
 this machine, and why.
 
 The collectors of a run start one after the other, so an early one would count the start of the
-later ones and the setup of ``ab``. A collector that takes time to get ready, or counts events,
+later ones and the workload's setup. A collector that takes time to get ready, or counts events,
 therefore yields twice; it begins after the setup, right before the workload runs::
 
     def perf_stat(capture: Capture) -> Iterator[str]:
@@ -37,21 +37,22 @@ collectors. Its files belong to the boot, together with those that it wrote afte
         for path in capture.files:
             (capture.folder / ...).write_bytes(...)
 
-A collector may also watch runs, whether or not it is chosen: it says when the service of a side
-(``ab --service``) is ready, and which runs did not measure what they should. Its *watch* is made
-before each run, in the recorder's process::
+A collector may also watch runs, whether or not it is selected: it determines when the service of a
+side (``ab --service``) is ready, and which runs did not measure what they should. Its *watch* is
+created before each run, in the recorder's process::
 
     @collector(scope="run", cost="...", watch=SchedulerWatch)
     def sched_ext(capture: Capture) -> Iterator[None]:
         ...
 
-A collector of scope "run" with ``outermost`` makes a condition of the run, e.g. a second workload:
-it begins before the other collectors, and ends after them. If the condition did not hold during
-the whole run, it raises :class:`InvalidRun`, and the run is discarded.
+A collector of scope "run" with ``outermost`` provides a condition of the run, e.g. a second
+workload: it begins before the other collectors and ends after them. If the condition did not hold
+during the whole run, it raises :class:`InvalidRun`, and the run is discarded.
 
-A collector that cannot capture anything here raises :class:`Skipped`. Any other exception is a
-failure, which loses only this capture. Each collector runs in a separate process, so a crash or a
-hang is a failure too.
+A collector that cannot capture anything here raises :class:`Skipped`. Any exception other than
+:class:`Skipped` and :class:`InvalidRun` is a failure, which loses only this capture. Each of these
+collectors runs in a separate process, so a crash or a hang is a failure too. A recording does not
+start if a collector that the user named (``--with``) is skipped or fails when it is first tried.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from schedperf_collectors.registry import Registry
 
 
 class Skipped(Exception):
-    """A collector cannot run on this machine.
+    """A collector cannot run on this machine, or with these options.
 
     :param reason: why, one line, lower case, no full stop
     :param remedy: a command or setting that fixes it, or what to do; "" if nothing helps
@@ -78,7 +79,7 @@ class Skipped(Exception):
 
 
 class InvalidRun(Exception):
-    """The run was not made under the conditions that the user asked for, so it is discarded.
+    """The run did not meet the requested conditions, so it is discarded.
 
     :param reason: why, one line, lower case, no full stop
     :param remedy: what to do; "" if nothing helps
@@ -92,10 +93,12 @@ class InvalidRun(Exception):
 
 @dataclass(frozen=True)
 class Capture:
-    """Arguments of a collector: the output directory, and the process to observe.
+    """Arguments of a collector: output directory, process to observe, and options.
 
-    :param folder: an empty directory on a local file system; every file in it enters the bundle
-    :param workload_pid: a process in the workload's cgroup and with its CPU mask
+    :param folder: an empty directory on a local file system; every regular file in it enters the
+        bundle, except if the collector is skipped or fails
+    :param workload_pid: a process in the workload's cgroup and with its CPU mask; for scope "run"
+        the recorder, whose child the workload becomes
     :param options: the collector's settings, as text, from ``--set COLLECTOR.NAME=VALUE``
     """
 
@@ -117,37 +120,43 @@ class AfterRun(Capture):
 
 
 class Watch(Protocol):
-    """Watches one run: a file of /sys or two are read, which neither blocks nor raises.
+    """Watches one run by reading a few files of /sys; its methods neither block nor raise.
 
-    It looks at the machine when it is made, before the service of the side starts. Making it raises
+    Its constructor reads the machine's state before the service of the side starts. It raises
     :class:`RecordError` if an option is invalid, or if the service cannot work here.
 
-    :ivar awaits: what the service has to reach, for messages: "sched_ext to be enabled"; None
-        without a service, or if this watch does not wait for it
+    :ivar awaits: condition that the service must reach, for messages: "sched_ext to be enabled";
+        None without a service, or if this watch does not wait for it
     """
 
     awaits: str | None
 
     def is_ready(self) -> bool:
-        """Return whether the service is ready; asked until it is."""
+        """Return whether the service is ready; called repeatedly until it is.
+
+        Return True if this watch does not wait for the service.
+        """
         ...
 
     def begin(self) -> None:
-        """Look at the machine: the setup has ended, and the workload is about to run."""
+        """Read the machine's state after the setup, right before the workload runs."""
         ...
 
     def end(self) -> None:
-        """Look at the machine again: the workload has ended, and the service was not stopped."""
+        """Read the machine's state after the workload has ended, before the service is stopped."""
         ...
 
     def is_over(self) -> bool:
-        """Return whether nothing of the stopped service remains; asked until it is so."""
+        """Return whether nothing of the stopped service remains; called repeatedly until then.
+
+        Return True if this watch does not wait for the service.
+        """
         ...
 
     def why_discard(self, output: str) -> str | None:
         """Return why the run must not be used, as a clause; None if it may be used.
 
-        :param output: what the service printed, shortened; "" without one
+        :param output: output of the service, shortened; "" without a service
         """
         ...
 
@@ -158,7 +167,7 @@ PREPARED, BEGUN = "prepared", "begun"
 BootFunction = Callable[[Capture], None]
 AfterFunction = Callable[[AfterRun], None]
 RunFunction = Callable[[Capture], Iterator[object]]
-# Of the words of the service's command, () without one, and the collector's settings.
+# Called with the words of the service's command (() without one) and the collector's settings.
 MakeWatch = Callable[[Sequence[str], Mapping[str, str]], Watch]
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -170,15 +179,20 @@ class Collector:
     :param scope: "boot" (captured once per boot), "run" (captured around each run), "after" (made
         from the captures of an instrumented run) or "workload" (the command itself; there is one,
         and it runs in the recorder's process)
-    :param intrusive: it disturbs the measurement, so it runs only in instrumented runs
-    :param outermost: it begins before the other collectors of a run, and ends after them
-    :param default: used if ``--with`` is not given
-    :param options: names that ``--set COLLECTOR.NAME=VALUE`` takes
+    :param intrusive: whether it disturbs the measurement, so that it runs only in instrumented runs
+    :param outermost: whether it begins before the other collectors of a run, and ends after them
+    :param default: whether it is used if ``--with`` is not given; for scope "boot" and "after" also
+        with any ``--with`` but "none"
+    :param addresses: whether its files contain kernel addresses, so that ``--shareable`` leaves it
+        out
+    :param options: names for ``--set COLLECTOR.NAME=VALUE``
     :param needs: programs that must be on PATH, by name
     :param package: the Debian package that contains them; "" if none is needed
     :param cost: overhead and size, as text
-    :param place: directory of its files below that of the boot or run; its own name by default
-    :param watch: makes a watch for each run; None if it watches none
+    :param place: directory of its files below that of the boot or run; "" for the directory of the
+        boot or run itself
+    :param summary: first line of the function's docstring
+    :param watch: function that creates a watch for each run; None if it does not watch runs
     """
 
     name: str
@@ -194,6 +208,7 @@ class Collector:
     summary: str
     function: BootFunction | RunFunction | AfterFunction
     watch: MakeWatch | None = None
+    addresses: bool = False
 
 
 registry: Registry[Collector] = Registry("schedperf_collectors", kind="collector")
@@ -209,12 +224,16 @@ def collector(
     intrusive: bool = False,
     outermost: bool = False,
     default: bool = True,
+    addresses: bool = False,
     place: str | None = None,
     watch: MakeWatch | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as a collector, under its own name.
 
-    The first line of its docstring is its summary.
+    The first line of its docstring is its summary. For the parameters, see :class:`Collector`.
+
+    :param place: None for the function's name
+    :raises DuplicatePlugin: the name is taken
     """
 
     def register(function: Function) -> Function:
@@ -235,6 +254,7 @@ def collector(
                 summary=(function.__doc__ or "").strip().partition("\n")[0],
                 function=function,  # type: ignore[arg-type] # scope says which of them it is
                 watch=watch,
+                addresses=addresses,
             ),
         )
         return function
@@ -243,5 +263,8 @@ def collector(
 
 
 def all_collectors() -> dict[str, Collector]:
-    """Return every collector, by name."""
+    """Return every collector by name, including those of other installed packages.
+
+    :raises PluginError: a collector of another package cannot be used
+    """
     return registry.all()

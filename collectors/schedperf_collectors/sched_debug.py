@@ -2,15 +2,16 @@
 """Record scheduler settings that only debugfs has: ``/sys/kernel/debug/sched``.
 
 ``sched_debug.json`` has the settings that are not in host.json, and those of each CPU (scheduling
-domains, fair server), grouped by CPUs with equal settings::
+domains, fair server), grouped by CPUs with equal settings. Values that the kernel measures
+(:data:`MEASURED`) are left out::
 
     {"source": "/sys/kernel/debug/sched",
      "settings": {"nr_migrate": "32", "numa_balancing/scan_size_mb": "256"},
      "per_cpu": {"domains": [{"cpus": "0-3", "settings": {"domain0/name": "MC", …}}]},
-     "missing": {"domains/cpu2/domain0/flags": "empty"}}
+     "missing": {"domains/cpu2/domain0/flags": "/sys/…/domains/cpu2/domain0/flags: empty"}}
 
-Before v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs") they were below /proc/sys/kernel; here
-they have their debugfs names.
+Before v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs") they were below /proc/sys/kernel, which
+is then the source; the record has their debugfs names.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ NOT_HERE = frozenset(
         "cfs_bandwidth_slice_us",
     }
 )
-# Values that the kernel measures and changes all the time (update_newidle_cost()).
+# Values that the kernel itself changes all the time (update_newidle_cost()).
 MEASURED = re.compile(r"max_newidle_lb_cost|newidle_(?:call|success|ratio|stamp)")
-# Names of the sysctls, and of debugfs.
+# Names as sysctls, and in debugfs.
 RENAMED = (("sched_", ""), ("numa_balancing_", "numa_balancing/"))
 # Directory of the domains as sysctls.
 OLD_DOMAINS = "sched_domain"
@@ -54,7 +55,7 @@ MOST_SETTINGS = 256
 # Six levels of domains below the directory of a CPU below ``domains``.
 DEEPEST = 4
 MOST_CPUS = 8192
-# More different settings of CPUs than this mean that settings changed while they were read.
+# More different settings than this mean that settings changed while they were read.
 MOST_KINDS = 64
 
 _CPU = re.compile(r"cpu([0-9]{1,5})")
@@ -88,7 +89,8 @@ def capture_sched_debug(system: System, capture: Capture) -> None:
 class _Settings:
     """The settings of one machine, and why some could not be read.
 
-    :ivar is_any: at least one was read
+    :ivar is_any: whether at least one was read
+    :ivar missing: the reasons, by name of the setting
     """
 
     def __init__(self, system: System) -> None:
@@ -98,7 +100,7 @@ class _Settings:
         self._files = ValueFiles(system)
 
     def of_debugfs(self) -> dict[str, object]:
-        """Read them from debugfs."""
+        """Read the settings from debugfs; return sched_debug.json without ``missing``."""
         below = {name: f"{DEBUG_SCHED}/{name}" for name in sorted(self._files.names(DEBUG_SCHED))}
         folders = {name: path for name, path in below.items() if self._cpus(path)}
         settings = self._read({name: path for name, path in below.items() if name not in folders})
@@ -109,7 +111,7 @@ class _Settings:
         }
 
     def of_sysctls(self) -> dict[str, object]:
-        """Read them from the older sysctls."""
+        """Read the settings from the older sysctls; return sched_debug.json without ``missing``."""
         paths = {
             now + name[len(before) :]: f"{SYSCTL}/{name}"
             for before, now in RENAMED
@@ -123,12 +125,16 @@ class _Settings:
         }
 
     def _cpus(self, folder: str) -> list[int]:
-        """Return the CPUs that have a subfolder."""
+        """Return the CPUs that have a directory ``cpuN`` in this directory."""
         matches = map(_CPU.fullmatch, self._files.names(folder))
         return sorted(int(cpu[1]) for cpu in matches if cpu)[:MOST_CPUS]
 
     def _kinds(self, name: str, folder: str) -> list[dict[str, object]]:
-        """Return the settings of CPUs, grouped by CPUs with equal settings."""
+        """Return the settings of CPUs, grouped by CPUs with equal settings.
+
+        :param name: prefix of names in ``missing``
+        :param folder: directory with a directory ``cpuN`` per CPU
+        """
         kinds: dict[str, list[int]] = {}
         for cpu in self._cpus(folder):
             settings = self._read({"": f"{folder}/cpu{cpu}"}, f"{name}/cpu{cpu}")
@@ -146,7 +152,8 @@ class _Settings:
     def _read(self, paths: Mapping[str, str], where: str = "") -> dict[str, str]:
         """Return the values of files, and of all files in directories, by name.
 
-        :param paths: by the name to store; files in a directory get the folder's name as a prefix
+        :param paths: path of each file or directory, by the name to store; files in a directory get
+            its name as a prefix
         :param where: prefix of names in ``missing``
         """
         settings: dict[str, str] = {}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record the state of sched_ext around each run; discard runs whose scheduler was ejected.
 
-A BPF scheduler (sched_ext, since v6.12) schedules tasks as long as its program runs and makes no
-mistake. The kernel ejects one that does, and the fair class takes over; the workload does not
-notice. So a run counts only if the same scheduler was loaded from its begin to its end.
+A BPF scheduler (sched_ext, since v6.12) schedules tasks while its program runs. If it misbehaves,
+the kernel ejects it and the fair class takes over, which the workload does not notice. So a run is
+valid only if the same scheduler, or none, was loaded from its begin to its end.
 
-``sched_ext.json`` has the files below /sys/kernel/sched_ext, null where there is none: no file
-``root/ops`` means that no scheduler is loaded, no file at all that the kernel has no sched_ext::
+``sched_ext.json`` has the files below /sys/kernel/sched_ext; a file that does not exist is null.
+Without ``root/ops`` (``ops``), no scheduler is loaded; without any file, the kernel has no
+sched_ext::
 
     {"schema": "schedperf/sched_ext/1",
      "before": {"state": "enabled", "enable_seq": "3", "ops": "lavd_1.0.20", "switch_all": "1",
@@ -30,12 +31,12 @@ SCHEMA = "schedperf/sched_ext/1"
 FOLDER = "/sys/kernel/sched_ext"
 ENABLED = "enabled"
 DISABLED = "disabled"
-# Schedulers of the project are called so: scx_lavd, scx_rusty, scx_simple.
+# Schedulers of the sched_ext project have such names: scx_lavd, scx_rusty, scx_simple.
 PREFIX = "scx_"
 # The name of a scheduler has at most 127 characters (SCX_OPS_NAME_LEN), a number 20.
 MOST_CHARACTERS = 128
-# What the schedulers of the project print when they end, in C (UEI_REPORT) and in Rust: the reason
-# of the kernel, and in parentheses its message.
+# The output of the project's schedulers at exit, in C (UEI_REPORT) and in Rust: the kernel's
+# reason, and its message in parentheses.
 _EXIT = re.compile(r"\bEXIT: (?P<reason>[^\n]{1,400})")
 
 _NO_SCHED_EXT = (
@@ -45,9 +46,12 @@ _NO_SCHED_EXT = (
 
 @dataclass(frozen=True)
 class State:
-    """The files of sched_ext, as text without white space around it; None where there is none.
+    """The files of sched_ext, as text without white space around it.
 
-    :param enable_seq: how many schedulers were loaded since boot
+    The value of a file that does not exist or cannot be read is None.
+
+    :param state: "enabled", "disabled", "enabling" or "disabling"
+    :param enable_seq: number of schedulers loaded since boot
     :param ops: name of the loaded scheduler
     :param switch_all: "1" if all tasks are switched to it, not only those of SCHED_EXT
     :param nr_rejected: tasks that the scheduler refused
@@ -63,11 +67,11 @@ class State:
 
     @property
     def scheduler(self) -> tuple[str | None, str | None, str | None]:
-        """Return what differs if another scheduler, or the same one again, was loaded."""
+        """Return a key that changes if another scheduler, or the same one again, was loaded."""
         return self.state, self.enable_seq, self.ops
 
     def say(self) -> str:
-        """Return the scheduler for a message: "lavd", "disabled"."""
+        """Return the enabled scheduler's name, else the state, else "none", for a message."""
         return (self.ops if self.state == ENABLED else None) or self.state or "none"
 
 
@@ -89,10 +93,13 @@ def read_state(system: System) -> State:
 
 
 class SchedulerWatch:
-    """Wait for the scheduler of a service; discard the run if it changed.
+    """Wait for the scheduler of a service; discard the run if the scheduler changed.
 
-    :param command: of the service; a program called scx_… is a scheduler
-    :param options: ``service``: "yes" or "no", if its name does not say so
+    :param command: command of the service, () without one; a program named scx_… is a scheduler
+    :param options: ``service``: whether the service is a scheduler, "yes" or "no", which overrides
+        its name
+    :param system: None for this machine
+    :ivar awaits: see :class:`Watch`; None unless the service is a scheduler
     :raises RecordError: an option is invalid, or the kernel cannot load the scheduler
     """
 
@@ -103,7 +110,7 @@ class SchedulerWatch:
         self._program = PurePath(command[0]).name if command else ""
         declared = options.get("service")
         if declared not in (None, "yes", "no"):
-            # A scheduler that was taken for another program could be ejected unnoticed.
+            # If it is not recognised as a scheduler, its ejection would go unnoticed.
             raise RecordError(
                 f"--set sched_ext.service: invalid value {declared!r} (expected yes or no)"
             )
@@ -115,7 +122,10 @@ class SchedulerWatch:
             raise RecordError(f"--service {command[0]}: this kernel cannot load {_NO_SCHED_EXT}")
 
     def is_ready(self) -> bool:
-        """Return whether the scheduler is loaded."""
+        """Return whether a scheduler was loaded since this watch was created.
+
+        Return True if the service is not a scheduler.
+        """
         if self.awaits is not None:
             self._ready = read_state(self._system)
             is_new = self._ready.enable_seq != self._start.enable_seq
@@ -131,18 +141,25 @@ class SchedulerWatch:
         self._after = read_state(self._system)
 
     def is_over(self) -> bool:
-        """Return whether the scheduler is gone."""
+        """Return whether no scheduler is loaded; True if the service is not a scheduler."""
         return self.awaits is None or read_state(self._system).state == DISABLED
 
     def why_discard(self, output: str) -> str | None:
-        """Return why the run measured another scheduler."""
+        """Return how the scheduler changed, as a clause; None if it did not change.
+
+        The scheduler of a service must not change after :meth:`is_ready`, any other during the run.
+
+        :param output: output of the service, which may contain the reason
+        """
         if self.awaits is not None and self._after.scheduler != self._ready.scheduler:
-            return f"{self._program} was ejected ({exit_reason(output) or self._say_change()})"
+            return f"{self._program} was ejected ({exit_reason(output) or self._describe_change()})"
         if self._before.scheduler != self._after.scheduler:
-            return f"another program changed the scheduler during the run ({self._say_change()})"
+            return (
+                f"another program changed the scheduler during the run ({self._describe_change()})"
+            )
         return None
 
-    def _say_change(self) -> str:
+    def _describe_change(self) -> str:
         before = self._before if self.awaits is None else self._ready
         seqs = before.enable_seq, self._after.enable_seq
         loads = f", enable_seq {seqs[0]} -> {seqs[1]}" if seqs[0] != seqs[1] else ""
@@ -152,7 +169,7 @@ class SchedulerWatch:
 def exit_reason(output: str) -> str | None:
     """Return why the kernel ejected a scheduler, from the scheduler's output; None if unknown.
 
-    It is the first reason: a scheduler may load itself again, and ends as asked later.
+    The first reason counts, because a scheduler may load itself again and later exit normally.
 
     >>> exit_reason("lavd started\\nEXIT: runnable task stall (make[7] failed to run for 30.1s)\\n")
     'runnable task stall (make[7] failed to run for 30.1s)'
@@ -173,7 +190,10 @@ def sched_ext(capture: Capture) -> Generator[str, None, str | None]:
 
 
 def capture_sched_ext(system: System, capture: Capture) -> Generator[str, None, str | None]:
-    """Implement :func:`sched_ext` for any system."""
+    """Implement :func:`sched_ext` for any system.
+
+    :return: a hint if the kernel has no sched_ext, else None
+    """
     yield PREPARED
     before = read_state(system)
     yield BEGUN

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record ``/proc/schedstat`` before and after each run.
 
-Both copies are kept unchanged. ``schedstat.json`` records whether the kernel was counting:
-{"enabled_before": true, "enabled": true, "switched_on": false}. Without kernel.sched_schedstats the
-file exists, but most counters do not change; the option ``enable=1`` enables it for each run
-(``switched_on``) and restores it afterwards, even if this process is killed.
+Both copies are kept unchanged. ``schedstat.json`` records whether the kernel was counting before
+and after the run (null if unknown): {"enabled_before": true, "enabled": true, "switched_on":
+false}. If the sysctl kernel.sched_schedstats is 0, /proc/schedstat exists, but most counters do not
+change. The option ``enable=1`` then sets the sysctl for each run (``switched_on``) and restores it
+afterwards, even if this process is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Generator, Iterator
-from pathlib import Path
-from typing import NoReturn
 
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.changed import changed_for_now
 from schedperf_collectors.machine.system import System, or_none, unavailable
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
@@ -41,9 +40,10 @@ def schedstat(capture: Capture) -> Generator[str, None, str]:
 
 
 def capture_schedstat(system: System, capture: Capture) -> Generator[str, None, str]:
-    """Implement :func:`schedstat` for any system; return a hint if the kernel counts little.
+    """Implement :func:`schedstat` for any system.
 
-    :raises Skipped: the file is missing or not readable
+    :return: a hint if kernel.sched_schedstats is 0, else ""
+    :raises Skipped: /proc/schedstat is missing or not readable, or the sysctl cannot be set
     """
     was_enabled = _is_enabled(system)
     switch_on = was_enabled is False and capture.options.get("enable") == "1"
@@ -82,47 +82,3 @@ def _snapshot(system: System) -> bytes:
         return system.bytes("/proc/schedstat", LIMIT_BYTES)
     except Unavailable as error:
         raise Skipped(error.reason, "run as root") from error
-
-
-@contextlib.contextmanager
-def changed_for_now(path: Path, value: bytes) -> Iterator[None]:
-    """Write a value to a file of /proc or /sys; restore the old one when the block ends.
-
-    A killed collector cannot restore the value (the recorder kills collectors that hang, and all of
-    them on Ctrl-C). Therefore a child in a separate session, which receives no signals for the
-    collector, waits for end of file on a pipe to the collector and then restores the value.
-
-    :raises OSError: it cannot be read or written
-    """
-    before = path.read_bytes()
-    held, release = os.pipe()
-    ready, say_ready = os.pipe()
-    guard = os.fork()
-    if guard == 0:
-        _wait_and_restore(path, before, held, say_ready)
-    os.close(held)
-    os.close(say_ready)
-    try:
-        # The value is changed only after the child is in its own session.
-        os.read(ready, 1)
-        path.write_bytes(value)
-        yield
-    finally:
-        os.close(ready)
-        os.close(release)
-        os.waitpid(guard, 0)
-
-
-def _wait_and_restore(path: Path, before: bytes, held: int, say_ready: int) -> NoReturn:
-    try:
-        os.setsid()
-        # Readers of the collector's pipes must not wait for this process.
-        for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 # bare names
-            if descriptor not in (held, say_ready):
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-        os.close(say_ready)
-        os.read(held, 1)
-        path.write_bytes(before)
-    finally:
-        os._exit(0)

@@ -3,15 +3,16 @@
 
 Profilers resolve user addresses with the files of the machine that reads a profile, which may
 differ from those of the recording machine. ``BUILD-ID.sym`` has the symbols of one file: one line
-of JSON, then one line per function, ``OFFSET SIZE NAME`` in hexadecimal, sorted by offset in the
-file, with size 0 if unknown::
+of JSON, then one line per function, ``OFFSET SIZE NAME``, sorted by offset. Offset (in the file)
+and size (0 if unknown) are hexadecimal numbers of bytes::
 
     {"format": "schedperf-symbols/1", "build_id": "93ac61ec…", "path": "/usr/lib/…/libc.so.6",
      "table": ".dynsym", "functions": 2391, "reason": null}
     28490 1c5 __libc_start_main
 
-For a file that could not be read there is only the first line, with a ``reason``. A file is stored
-once per boot, after the first run in which it was hit.
+For a file that could not be read, was replaced, or has too many symbols, there is only the first
+line, with a ``reason``. A file is stored once per boot, after the first instrumented run in which
+it was hit; at most :data:`MOST_FILES` files are stored per run.
 """
 
 from __future__ import annotations
@@ -70,19 +71,21 @@ def symbols(capture: AfterRun) -> None:
 
 
 def files_hit(program: str, path: Path) -> dict[str, str]:
-    """Return the user files that samples of a profile hit: build id to path.
+    """Return the user files that samples of a profile hit: path by build id.
 
-    :param program: perf
-    :raises Unavailable: perf cannot read it
+    :param program: the perf program
+    :param path: the profile, a perf.data file
+    :raises Unavailable: perf cannot read the profile, or cannot be executed
     """
     command = [program, "buildid-list", "--with-hits", "-i", str(path)]
     return dict(_HIT.findall(run(command, BUILD_IDS_TIMEOUT_S)))
 
 
 def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) -> bytes:
-    """Return the contents of a ``.sym`` file.
+    """Return the contents of a ``.sym`` file; an unreadable file gives the reason and no functions.
 
-    :param limit_bytes: leave out functions beyond this size, and record the reason
+    :param limit_bytes: if the lines of all functions exceed this size, store the reason and no
+        functions
     """
     try:
         symbols_file = read_file(path)
@@ -105,7 +108,8 @@ def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) 
 def read_file(path: str) -> ElfFunctions:
     """Read the functions of a file, or of this process's vdso, which is the same in all processes.
 
-    :raises BadElf: it cannot be read
+    :param path: path of the file; ``VDSO`` for the vdso
+    :raises BadElf: it cannot be read, or has no functions
     """
     return parse_functions(io.BytesIO(_vdso())) if path == VDSO else read_functions(Path(path))
 

@@ -2,21 +2,22 @@
 """Record system-wide counters around each run: idle states, pressure, interrupts, cgroups.
 
 All files are read before and after the run, in the same order, so that the time between two
-readings of a file equals the time between the two readings of the clock::
+readings of a file is close to the time between the two readings of the clock::
 
     before/ after/  pressure_cpu pressure_memory pressure_io pressure_irq   /proc/pressure/*
                     interrupts softirqs stat    /proc/*
                     cpuidle cpufreq             tables
                     cgroups                     cpu.stat of cgroups
                     clock                       monotonic_ns, realtime_ns
-    during/cgroups  cgroups created during the run or possibly removed, as last read
+    during/cgroups  cpu.stat of cgroups as last read during the run, also of removed ones
     facts.json      {"missing": {"cpufreq": "why"}, "notes": [], "seconds": 1.2,
                      "clock_stepped_ns": 0, "cpus_before": "0-3", "cpus_after": "0-3",
                      "ticks_per_second": 100, "look_s": {"before": 0.002, "after": 0.002},
                      "settings": {"sched": {"base_slice_ns": 2800000}}}   after the run
 
-Source: Documentation/ABI/testing/sysfs-devices-system-cpu (cpuidle, cpufreq). Energy has a
-collector of its own.
+A file that cannot be read is listed under ``missing`` with the reason. Source:
+Documentation/ABI/testing/sysfs-devices-system-cpu (cpuidle, cpufreq). Energy has a collector of its
+own.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ _POLICY = re.compile(r"policy[0-9]{1,5}")
 class Look:
     """The files read at one point in time.
 
-    :param monotonic_ns: CLOCK_MONOTONIC at the start; ``realtime_ns`` is CLOCK_REALTIME
-    :param seconds: duration
-    :param cpus: CPUs online, ``0-3``; None: unknown
+    :param monotonic_ns: CLOCK_MONOTONIC at the start of the reading
+    :param realtime_ns: CLOCK_REALTIME at the same time
+    :param seconds: duration of the reading
+    :param cpus: CPUs online, ``0-3``; None if unknown
     :param files: content by name
     :param missing: reason for each missing file, by name
     """
@@ -121,9 +123,9 @@ def capture_system_counters(system: System, capture: Capture) -> Iterator[str]:
 
 
 def take_look(system: System, groups: Reader | None = None) -> Look:
-    """Read everything, the slowest last; write nothing meanwhile.
+    """Read all files, the slowest last; write nothing meanwhile.
 
-    :param groups: reads the cgroups
+    :param groups: function that reads the cgroups; None to leave them out
     """
     cpus = or_none(lambda: system.text(f"{CPUS}/online"))
     began_ns, realtime_ns = time.monotonic_ns(), time.time_ns()
@@ -175,9 +177,9 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def idle_table(system: System) -> bytes:
-    """Return how often and how long each CPU was in each idle state, since the boot.
+    """Return a table of how often and how long each online CPU was in each idle state, since boot.
 
-    A state that a CPU is still in is not counted yet.
+    Its columns are :data:`_IDLE_COLUMNS`. A state that a CPU is still in is not counted yet.
 
     :raises Unavailable: no CPU has idle states
     """
@@ -198,11 +200,13 @@ def _idle_rows(files: ValueFiles, cpu: int) -> Iterator[Row]:
 
 
 def frequency_table(system: System) -> bytes:
-    """Return the frequencies of each group of CPUs with one clock (a cpufreq policy).
+    """Return a table of the frequencies of each group of CPUs with one clock (a cpufreq policy).
 
-    ``time_in_state`` is FREQUENCY_KHZ:TICKS of 10 ms, with commas between.
+    Its columns are :data:`_FREQUENCY_COLUMNS`. ``time_in_state`` is FREQUENCY_KHZ:TICKS of 10 ms,
+    with commas between. A value that cannot be read is ``-``, as is ``cur_khz`` of policies whose
+    turn comes after 0.25 s.
 
-    :raises Unavailable: no frequency can be read
+    :raises Unavailable: there are no cpufreq policies
     """
     files = ValueFiles(system)
     folder = f"{CPUS}/cpufreq"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record ``/proc/PID/task/TID/sched`` of the workload's tasks, as last read.
 
-Tasks are gone after the run, so all are read twice per second, or as often as :data:`LARGEST_SHARE`
-allows, and the last contents are kept unchanged::
+Tasks are gone after the run, so all are read twice per second (more often in the first second), or
+as often as :data:`LARGEST_SHARE` allows, and the last contents are stored. ``left_out`` is the
+number of tasks beyond the first :data:`MOST_TASKS`, which are not read::
 
     tasks.json  {"schema": "schedperf/task_sched/1", "looks": 7, "left_out": 0, "clock_ns": …,
                  "tasks": [{"pid": 41, "tid": 42, "seen_ns": …, "sched": "hackbench (42, …"}]}
@@ -30,7 +31,7 @@ MOST_COUNTED = 65536
 SCHED_LIMIT_BYTES = 1 << 16
 # Parents from a process up to the command; shells and make have about ten.
 DEEPEST_TREE = 64
-# Of one CPU: 500 tasks take 2% of a fast one, twice a second.
+# Share of one CPU: 500 tasks take 2% of a fast one at two readings per second.
 LARGEST_SHARE = 0.05
 
 
@@ -46,7 +47,10 @@ def task_sched(capture: Capture) -> Iterator[str]:
 
 
 def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
-    """Implement :func:`task_sched` for any system."""
+    """Implement :func:`task_sched` for any system.
+
+    :raises Skipped: the kernel has no /proc/PID/sched
+    """
     if not system.exists("/proc/self/sched"):
         raise Skipped("no /proc/PID/sched in this kernel", "rebuild with CONFIG_SCHED_DEBUG=y")
     tasks = _Tasks(system, capture.workload_pid)
@@ -64,9 +68,12 @@ def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
 
 
 class _Tasks:
-    """The tasks of the workload: the command that a recorder starts, and its descendants.
+    """The tasks of the workload: the command that the recorder starts, and its descendants.
 
-    :param recorder: the process whose child the command becomes, beside its collectors
+    :param recorder: pid of the recorder, whose children are the command and the collectors
+    :ivar seen: the rows of tasks.json, by thread id
+    :ivar left_out: thread ids of tasks beyond the first :data:`MOST_TASKS`
+    :ivar looks: number of readings
     """
 
     def __init__(self, system: System, recorder: int) -> None:
@@ -108,7 +115,7 @@ class _Tasks:
         return {int(name) for name in self._files.names("/proc") if name.isdigit()}
 
     def _origin(self, pid: int) -> tuple[int, int]:
-        """Return parent and session; 0 if the process has ended."""
+        """Return the ids of a process's parent and session; 0 and 0 if the process has ended."""
         # proc_pid_stat(5): PID (COMM) STATE PPID PGRP SESSION …; COMM may contain anything.
         text = self._files.value(f"/proc/{pid}/stat")
         if text is None:

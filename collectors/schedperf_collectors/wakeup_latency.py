@@ -13,11 +13,11 @@ until after it::
      "lost": {}, "notes": []}
 
 A wait begins at sched_wakeup or sched_wakeup_new, when the task is on a run queue, and ends at the
-next sched_switch to it, on whichever CPU. A wakeup of a task that runs begins none, and neither
+next sched_switch to it, on whichever CPU. A wakeup of a running task does not begin a wait, nor
 does a preemption. Bins are pairs of number and count: 4 ns wide up to 64 ns, then 16 in each power
-of two. The command is the task's ``comm`` when it runs, up to a slash; "" stands for all commands
-for which there was no room. If the kernel rejects BPF, perf records the same tracepoints at a
-higher cost (``"mechanism": "perf"``).
+of two; the last one is open. The command is the task's ``comm`` when it runs, up to a slash; "" is
+the sum of all commands that did not fit into the table. If BPF is not available to root, perf
+records the same tracepoints at a higher cost (``"mechanism": "perf"``).
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ U32, U64 = struct.Struct("=I"), struct.Struct("=Q")
 LEAST_SLOTS, MOST_SLOTS, SLOTS_PER_CPU = 1 << 16, 1 << 20, 512
 # Entries of 4 KiB: 256 commands per CPU on small machines, never fewer than 16.
 MOST_COMMANDS, LEAST_COMMANDS, ENTRIES = 256, 16, 1 << 14
-# Tasks that wait at the same moment; pids beyond are those of tasks that never ran.
+# Maximum number of simultaneously waiting tasks; further pids belong to tasks that never ran.
 WAITING_LIMIT = 1 << 17
-# Commands whose waits perf's samples are counted for; all others are counted together.
+# Commands that are counted separately if perf records; all others are counted together.
 NAMES_LIMIT = 4096
 
 HOTPLUG_NOTE = "CPUs went online or offline during the run"
@@ -142,9 +142,9 @@ def _refusals(attached: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 @dataclass
 class Waits:
-    """The waits of one command for one CPU.
+    """The waits of one command that ended on one CPU.
 
-    :param bins: number of waits by bin
+    :param bins: number of waits by bin, see :func:`bin_of`
     """
 
     command: str
@@ -191,10 +191,12 @@ def command_of(comm: bytes) -> str:
 
 
 class Programs:
-    """The loaded BPF programs; their gate is closed.
+    """The loaded BPF programs, which count nothing until :meth:`open_gate`.
 
-    :ivar attached: mechanism, function and reason of each tracepoint
-    :raises Unavailable: the compiled BPF object is missing, or the kernel rejects a program
+    :ivar attached: by tracepoint, the "mechanism" and the "function" of its program; the "reason"
+        why there is none is always None here
+    :raises Unavailable: libbpf or the compiled BPF object is missing, the kernel rejects a program,
+        or /sys does not list the possible CPUs
     """
 
     def __init__(self, system: System) -> None:
@@ -210,7 +212,7 @@ class Programs:
         self.attached = loaded.programs
         refusals = list(_refusals(self.attached))
         if refusals:
-            # Without one of them waits would begin or end unseen.
+            # With only some of them, begins or ends of waits would be missed.
             self.close()
             raise Unavailable(refusals[0])
         table, nothing = self._object.map("waits"), bytes(WAITS.size)
@@ -237,7 +239,7 @@ class Programs:
         self._object.close()
 
     def rows(self) -> Iterator[Waits]:
-        """Yield the waits of each command and CPU that had one."""
+        """Yield the waits of each command and CPU that has any."""
         for key, value in self._object.map("waits").items():
             comm, cpu = KEY.unpack(key)
             *bins, sum_ns, max_ns = WAITS.unpack(value)
@@ -257,12 +259,14 @@ class Programs:
 
 
 def entries(cpus: int) -> int:
-    """Return for how many pairs of command and CPU there is room.
+    """Return the number of pairs of command and CPU that fit into the table.
+
+    :param cpus: number of possible CPUs
 
     >>> [entries(cpus) for cpus in (2, 256, 8192)]
     [514, 16640, 139264]
     """
-    # One of each CPU has no name.
+    # One pair per CPU is for commands without a name.
     return cpus + max(LEAST_COMMANDS * cpus, min(MOST_COMMANDS * cpus, ENTRIES))
 
 
@@ -302,10 +306,11 @@ def _capture_with_perf(system: System, capture: Capture, error: Unavailable) -> 
 class Flow:
     """Find the waits among samples ordered by time, as the BPF program does.
 
-    :param start_ns: wakeups before that are not counted (CLOCK_MONOTONIC)
+    :param start_ns: earlier samples are ignored (CLOCK_MONOTONIC)
     :param end_ns: later samples are ignored
-    :ivar lost: waiting tasks that were forgotten
-    :ivar newest_ns: time of the last sample
+    :ivar lost: number of waiting tasks that were forgotten, because more than
+        :data:`WAITING_LIMIT` waited
+    :ivar newest_ns: time of the last sample that was not ignored; ``start_ns`` before the first
     """
 
     def __init__(self, start_ns: int, end_ns: int) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run the workload, around which everything else is captured.
 
-Its output is kept unchanged; the benchmark parsers of the analysis read it when bundles are
-compared.
+This module keeps the output unchanged; the recorder then removes the middle of a long one
+(:mod:`schedperf_collectors.recorder.output`). The benchmark parsers of the analysis read the output
+when bundles are compared.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
 
-from schedperf_collectors.machine.process import Begin, Ended, Notice, Running, finish, start
+from schedperf_collectors.machine.process import Begin, Ended, Notice, Running, Usage, finish, start
 from schedperf_collectors.plugin import Capture, collector
 
 
@@ -23,14 +23,18 @@ from schedperf_collectors.plugin import Capture, collector
 class Outcome:
     """The result of one run; the keys of run.json have the same names.
 
-    :param start: UTC, as in the bundle
-    :param exit_status: None if a signal killed it or it never started
+    :param start: time before the setup, as :func:`utc_now` returns it
+    :param start_monotonic_s: start of the command after the setup, on the monotonic clock
+    :param exit_status: exit status; None if a signal killed it or it never started
+    :param signal: number of the signal that killed it, else None
     :param failure: one line if it never started or timed out, else None
-    :param wall_s: None when it never started
-    :param rusage: of the command and its waited-for children, in s, B and counts; includes the
-        setup, which runs in the same process
-    :param cgroup: lines of /proc/PID/cgroup at its start
-    :param left_behind: names of processes that it left running; they were killed
+    :param wall_s: elapsed time in s without the setup; None if it never started
+    :param rusage: of the command, the children that were waited for, and orphans, in s, B and
+        counts, without the setup (except in maxrss and context switches); None if it never
+        started
+    :param cgroup: lines of /proc/PID/cgroup at its start; None if unknown or it never started
+    :param left_behind: names of processes that it left running in other process groups; they were
+        killed, except those marked "(still running)"
     """
 
     start: str
@@ -45,7 +49,7 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether its measurements are valid."""
+        """Return whether the command ended with status 0 and within its time limit."""
         return self.exit_status == 0 and self.failure is None
 
 
@@ -58,13 +62,15 @@ def workload(capture: Capture) -> Outcome:
 def run_workload(
     capture: Capture, on_start: Notice = lambda _: None, begin: Begin = lambda: None
 ) -> Outcome:
-    """Run the command of the option ``command``, parsed as a shell would.
+    """Run the command of the option ``command``, which is split into words as a shell does.
 
     Other options: ``setup`` (a shell command that runs first, in the process
     that becomes the command) and ``timeout_s``.
 
-    :param on_start: called with the lines of the workload's /proc/PID/cgroup while it runs
+    :param on_start: called once with the lines of the workload's /proc/PID/cgroup, after the setup
+        or, without one, after the start of the command
     :param begin: called after the setup, right before the command runs
+    :return: the outcome; its ``failure`` says why a command without setup cannot be executed
     :raises SetupFailed: the setup failed
     :raises Interrupted: a signal came; the command was killed
     """
@@ -101,14 +107,13 @@ def _outcome(began: str, running: Running, ended: Ended) -> Outcome:
     )
 
 
-def _rusage(usage: Any) -> dict[str, float]:
+def _rusage(usage: Usage) -> dict[str, float]:
     return {
-        "utime_s": usage.ru_utime,
-        "stime_s": usage.ru_stime,
-        # Linux reports it in KiB.
-        "maxrss_bytes": usage.ru_maxrss * 1024,
-        "minflt": usage.ru_minflt,
-        "majflt": usage.ru_majflt,
-        "nvcsw": usage.ru_nvcsw,
-        "nivcsw": usage.ru_nivcsw,
+        "utime_s": usage.user_s,
+        "stime_s": usage.system_s,
+        "maxrss_bytes": usage.largest_bytes,
+        "minflt": usage.minor_faults,
+        "majflt": usage.major_faults,
+        "nvcsw": usage.voluntary_switches,
+        "nivcsw": usage.involuntary_switches,
     }

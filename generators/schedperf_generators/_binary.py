@@ -10,7 +10,11 @@ NAME_ALIGN = 64
 
 
 def pack(order: str, layout: str, *values: float) -> bytes:
-    """Pack numbers in a byte order, without padding between them."""
+    """Pack numbers without padding between them.
+
+    :param order: byte order, "<" or ">"
+    :param layout: format of the module ``struct``, without a byte order
+    """
     return struct.pack(order + layout, *values)
 
 
@@ -31,11 +35,14 @@ def text_bytes(order: str, text: str) -> bytes:
 
 
 def record_bytes(order: str, kind: int, misc: int, body: bytes) -> bytes:
-    """Return one record; the size of each record is a multiple of 8 bytes."""
+    """Return one record: its header, and its body padded to a multiple of 8 bytes."""
     body = padded(body, 8)
     return pack(order, "IHH", kind, misc, HEADER_BYTES + len(body)) + body
 
 
 def mirrored(flags: int, *, bits: int = 64) -> int:
-    """Return C bit-fields as on a big-endian machine: from the most significant bit."""
+    """Reverse the bits of a word: big-endian machines lay out C bit-fields from the highest bit.
+
+    :param bits: size of the word
+    """
     return int(f"{flags:0{bits}b}"[::-1], 2)

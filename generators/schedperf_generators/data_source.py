@@ -40,11 +40,13 @@ def data_source(
     blocked: Iterable[str] = ("NA",),
     hops: int = 0,
 ) -> int:
-    """Return the word, which has the same value in both byte orders.
+    """Return the 64-bit word, which has the same value in both byte orders.
 
+    :param op: PERF_MEM_OP_* without the prefix: "LOAD", "STORE", …
     :param level: PERF_MEM_LVL_*: "HIT" or "MISS" and the level
     :param level_number: PERF_MEM_LVLNUM_*, the newer encoding of the level
     :param hops: 0 none, 1 remote core of the node, 2 remote node of the socket, 3 remote socket
+    :raises KeyError: a name is unknown
     """
     return (
         _OP[op] << _OP_AT

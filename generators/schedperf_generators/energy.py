@@ -31,8 +31,8 @@ FIRST_NS = 5_140_900_000_000
 class Zone(Struct, frozen=True, kw_only=True):
     """A zone of powercap.
 
-    :param folder: ``intel-rapl:0:1``
-    :param energy_uj: content of the file, whatever it is
+    :param folder: name of its directory: ``intel-rapl:0:1``
+    :param energy_uj: content of the file energy_uj, which may be invalid
     :param range_uj: content of max_energy_range_uj; None: no such file
     """
 
@@ -45,10 +45,12 @@ class Zone(Struct, frozen=True, kw_only=True):
 class Sensor(Struct, frozen=True, kw_only=True):
     """An energy sensor of hwmon.
 
-    :param folder: ``hwmon2``
-    :param chip: name of the device
-    :param label: None: no such file
-    :param device: that has the sensor; None: of the chip's name
+    :param folder: name of its directory: ``hwmon2``
+    :param chip: content of the file name
+    :param number: number of the sensor in the names of its files: energy1_input
+    :param label: content of energyN_label; None: no such file
+    :param device: name of the platform device that has the sensor; None: that of the chip
+    :param energy_uj: content of energyN_input, which may be invalid
     """
 
     folder: str
@@ -60,7 +62,10 @@ class Sensor(Struct, frozen=True, kw_only=True):
 
 
 def intel_rapl(packages: int, *, psys: bool = False) -> Iterator[Zone]:
-    """Yield the zones of RAPL: packages with core, uncore and dram; psys is beside them."""
+    """Yield the zones of RAPL: packages with core, uncore and dram, and psys, if asked for.
+
+    :param packages: number of packages
+    """
     for package in range(packages):
         top = f"intel-rapl:{package}"
         yield Zone(folder=top, name=f"package-{package}")
@@ -72,7 +77,7 @@ def intel_rapl(packages: int, *, psys: bool = False) -> Iterator[Zone]:
 
 
 def arm_scmi(*names: str) -> Iterator[Zone]:
-    """Yield zones of SCMI firmware, which names them: the first holds the others."""
+    """Yield zones of SCMI firmware with these names; the first zone contains the others."""
     for number, name in enumerate(names):
         folder = "arm-scmi:0" if number == 0 else f"arm-scmi:0:{number - 1}"
         yield Zone(folder=folder, name=name, range_uj=str(2**64 - 1))
@@ -89,7 +94,10 @@ def amd_energy(sockets: int, cores: int = 0) -> Iterator[Sensor]:
 class EnergyTree:
     """Energy counters below a root directory, laid out as sysfs.
 
-    :ivar root: what a collector reads in the place of "/"
+    In all methods, the name of a counter is the directory of a zone, the label of a sensor, or,
+    for a sensor without a label, ``energyN``.
+
+    :ivar root: directory that a collector reads in place of "/"
     """
 
     def __init__(
@@ -104,9 +112,9 @@ class EnergyTree:
             self._write_sensor(sensor)
 
     def use(self, joules: Mapping[str, float]) -> None:
-        """Advance counters by so many joules; one that exceeds its range starts from 0 again.
+        """Advance counters; one that exceeds its range starts from 0 again.
 
-        :param joules: by folder of a zone, or by label of a sensor
+        :param joules: used energy by name of the counter
         """
         for name, energy in joules.items():
             value = int(self._files[name].read_text()) + round(energy * 1e6)
@@ -124,7 +132,7 @@ class EnergyTree:
         self._files[name].unlink()
 
     def deny(self, name: str) -> None:
-        """Make a counter one that even root cannot read: a link to itself."""
+        """Replace a counter by a link to itself, which even root cannot read."""
         self.remove(name)
         self._files[name].symlink_to(self._files[name].name)
 
@@ -178,8 +186,12 @@ def _link_class(root: Path, kind: str, device: Path) -> None:
 class Domain(Struct, frozen=True, kw_only=True):
     """A counter of a capture.
 
-    :param path: of its file
-    :param joules: used in the run
+    :param path: path of its file
+    :param name: name of its zone or label of its sensor; None without one
+    :param joules: energy used in the run
+    :param chip: name of the hwmon chip; None for a zone of powercap
+    :param device: name of the device of the chip; None if unknown
+    :param range_uj: largest value of the counter; None if unknown
     :param start_uj: its value before the run
     """
 
@@ -207,8 +219,9 @@ def write_capture(
 ) -> str:
     """Return the energy.json of a run in which the domains used their energy evenly.
 
-    :param readings: how many, including those before and after the run
-    :param refused: why other counters could not be read, by path
+    :param seconds: duration of the run
+    :param readings: number of readings, including those before and after the run; at least 2
+    :param refused: why other counters could not be read, by path; None for none
     """
     steps = [step / (readings - 1) for step in range(readings)]
     facts = {

@@ -74,9 +74,13 @@ _EXCLUDED_BITS = {"user": 4, "kernel": 5, "hv": 6, "idle": 7, "host": 19, "guest
 class Event:
     """One event as requested from the kernel.
 
+    The fields are those of ``struct perf_event_attr``, unless listed here.
+
+    :param name: name that perf prints
     :param rate: frequency in samples per second, or period in events
     :param by_frequency: whether ``rate`` is a frequency
     :param ids: ids of the event in samples
+    :param clockid: clock of the times of records; None for perf's own clock
     :param attr_bytes: size of the attribute; one of ``ATTR_SIZES``, or larger for a future kernel
     :param sample_id_all: whether other records end with the id fields of samples
     :param regs_user: mask of the registers in samples
@@ -107,7 +111,10 @@ class Event:
     switches: bool = False
 
     def attr(self, order: str) -> bytes:
-        """Return the attribute, truncated or padded to its size."""
+        """Return the ``struct perf_event_attr``, truncated or padded with NULs to ``attr_bytes``.
+
+        :param order: byte order, "<" or ">"
+        """
         fixed = pack(
             order, "2I5Q", self.type, self.attr_bytes, self.config, self.rate,
             self.sample_type, self.read_format, self._flags(order),

@@ -13,7 +13,7 @@ from schedperf_generators.events import Event
 
 
 class Feature(IntEnum):
-    """HEADER_*: bits of the header, numbers of the sections."""
+    """HEADER_*: numbers of the feature sections, and of their bits in the header."""
 
     BUILD_ID = 2
     HOSTNAME = 3
@@ -54,7 +54,8 @@ class Cache:
     """One cache.
 
     :param type: "Data", "Instruction" or "Unified"
-    :param cpus: list of the CPUs that share it
+    :param size: size as sysfs prints it: "32K"
+    :param cpus: CPUs that share it, as the kernel lists them: "0-3,8"
     """
 
     level: int
@@ -82,15 +83,16 @@ class BuildId:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The recorded machine; None and empty fields have no section.
+    """The recorded machine; a field that is None or empty has no section, except ``command``.
 
     :param cpus: topology and node of each CPU
     :param memory_bytes: memory of each node
     :param memory_block_bytes: size of memory blocks (hotplug)
+    :param with_memory: whether there is a section with the memory blocks of each node
     :param groups: name, index of the leading event, number of members
-    :param pmus: number and name
-    :param hybrid: name of a PMU and list of its CPUs
-    :param sample_time: first and last, in ns
+    :param pmus: name of each PMU by its number
+    :param hybrid: list of CPUs of each PMU, by its name
+    :param sample_time: times of the first and of the last sample, in ns
     """
 
     hostname: str | None = "bench01"
@@ -113,7 +115,11 @@ class Machine:
     sample_time: tuple[int, int] | None = None
 
     def sections(self, order: str, events: Sequence[Event]) -> dict[int, bytes]:
-        """Return the feature sections by number."""
+        """Return the content of the feature sections by number.
+
+        :param order: byte order, "<" or ">"
+        :param events: events of the recording; at least one
+        """
         texts = {
             Feature.HOSTNAME: self.hostname,
             Feature.OSRELEASE: self.os_release,

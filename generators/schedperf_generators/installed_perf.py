@@ -12,6 +12,8 @@ from typing import NamedTuple
 from schedperf_generators.truth import Counted
 
 _SECONDS = 60
+# The user's cache may have symbols of files that are in another root directory.
+_NO_CACHE = "/nonexistent"
 # A separator that does not occur in symbol names.
 _SEPARATOR = "|"
 _HEADING = re.compile(r"# Samples: \S+ +of events? '(?P<name>[^']*)'")
@@ -26,7 +28,7 @@ _C2C_COLUMNS = (
 
 
 class Reported(NamedTuple):
-    """One row of perf report.
+    """One row of perf report; columns that were not asked for are "" or None.
 
     :param level: ``k`` kernel, ``.`` user, ``g`` guest kernel, ``u`` guest user, ``H`` hypervisor
     :param symbol: name, or an address if perf has no name
@@ -42,12 +44,14 @@ class Reported(NamedTuple):
 
 
 def run_perf(*args: str | Path) -> str:
-    """Run perf and return what it prints.
+    """Run perf and return what it prints on stdout.
 
+    :raises FileNotFoundError: perf is not installed
     :raises subprocess.CalledProcessError: it failed
+    :raises subprocess.TimeoutExpired: it took longer than a minute
     """
     done = subprocess.run(
-        ["perf", *map(str, args)],
+        ["perf", "--buildid-dir", _NO_CACHE, *map(str, args)],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
@@ -63,11 +67,12 @@ def run_perf(*args: str | Path) -> str:
 def perf_report(
     path: Path, *args: str, keys: str = "cpu,comm,dso,symbol"
 ) -> Mapping[Reported, Counted]:
-    """Return the rows of ``perf report``.
+    """Return the samples and periods of each row of ``perf report``; raise as :func:`run_perf`.
 
+    :param path: the perf.data
     :param args: further options, such as ``--kallsyms``
-    :param keys: sort keys: ``cpu``, ``pid``, ``comm``, ``dso`` and ``symbol``; other columns are
-        empty
+    :param keys: sort keys, some of ``cpu``, ``pid``, ``comm``, ``dso`` and ``symbol``, separated by
+        commas
     """
     names = keys.split(",")
     command: tuple[str | Path, ...] = (
@@ -111,7 +116,10 @@ def _reported(event: str, cells: Mapping[str, str]) -> Reported:
 
 
 def perf_c2c_statistics(path: Path) -> Mapping[str, int]:
-    """Return perf c2c's "Trace Event Information" by the names of its rows, in snake case."""
+    """Return perf c2c's "Trace Event Information" by the names of its rows, in snake case.
+
+    It raises as :func:`run_perf`.
+    """
     text = run_perf("c2c", "report", "-i", path, "--stats")
     counts = {}
     for line in text.partition("Global Shared Cache Line")[0].splitlines():
@@ -121,7 +129,9 @@ def perf_c2c_statistics(path: Path) -> Mapping[str, int]:
 
 
 def perf_c2c_lines(path: Path, *args: str) -> Mapping[int, Mapping[str, int]]:
-    """Return perf c2c's table of cache lines, by address.
+    """Return perf c2c's table of cache lines: counts by column, by address of the line.
+
+    It raises as :func:`run_perf`.
 
     :param args: further options, such as ``--show-all``, without which perf hides lines
     """

@@ -35,7 +35,7 @@ class Symbol(NamedTuple):
 
 
 class Where(NamedTuple):
-    """The names of an address in perf's output."""
+    """The names of an address in perf's output, and its offset from the start of the symbol."""
 
     dso: str
     symbol: str
@@ -45,7 +45,12 @@ class Where(NamedTuple):
 def lay_out(
     names: Iterable[str], start: int = TEXT_START, *, size: int = 256, module: str | None = None
 ) -> tuple[Symbol, ...]:
-    """Place functions of one size at consecutive addresses."""
+    """Place functions of one size at consecutive addresses.
+
+    :param start: address of the first function
+    :param size: size of each function in bytes, which is rounded up to the alignment
+    :param module: module of the functions; None for the kernel itself
+    """
     step = -(-size // _ALIGN) * _ALIGN
     return tuple(
         Symbol(name, start + index * step, step, module) for index, name in enumerate(names)
@@ -56,10 +61,11 @@ def lay_out(
 class KernelImage:
     """A kernel, with link-time and run-time addresses.
 
-    :param functions: sorted by address, without gaps in the kernel or a module
-    :param variables: variables of the kernel itself, at link-time addresses
+    :param functions: functions without gaps between them in the kernel or in a module
+    :param variables: variables of the kernel itself, at link-time addresses, sorted by address
     :param per_cpu: variables in each CPU's copy of the per-CPU section; addresses are offsets
-    :param slide: KASLR offset
+    :param per_cpu_bytes: size of the per-CPU section
+    :param slide: KASLR offset: run-time address - link-time address
     :param build_id: 20 bytes
     """
 
@@ -71,11 +77,17 @@ class KernelImage:
     build_id: bytes = BUILD_ID
 
     def address(self, name: str, offset: int = 0) -> int:
-        """Return the run-time address of a function or variable, plus an offset."""
+        """Return the run-time address of a function or variable, plus an offset.
+
+        :raises KeyError: there is no such function or variable
+        """
         return self._by_name[name] + offset
 
     def where(self, address: int) -> Where | None:
-        """Return the names of a run-time address in the text; None outside of it."""
+        """Return the names of a run-time address in the text; None outside of it.
+
+        As for perf, the last function of the kernel or of a module extends to the end of its page.
+        """
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return None
@@ -105,7 +117,7 @@ class KernelImage:
         )  # fmt: skip
 
     def kallsyms(self) -> str:
-        """Return /proc/kallsyms of the running kernel, functions only."""
+        """Return /proc/kallsyms of the running kernel: functions, ``_text`` and ``_etext``."""
         own = [symbol for symbol in self._text if not symbol.module]
         rows: list[tuple[int, str, str, str | None]] = []
         rows.append((self._run_time(own[0]), "T", "_text", None))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Generate memory samples of machines with many CPUs, with known contended cache lines.
 
-run = scheduler_run("base")
-write_perf_data(run.perf_data())
-run.truth().folded[("runqueues", 0)]["rmt_hitm"]
+::
+
+    run = scheduler_run("base")
+    write_perf_data(run.perf_data())
+    run.truth().folded[("runqueues", 0)]["rmt_hitm"]
 """
 
 import random
@@ -39,8 +41,9 @@ class Touch:
     :param kind: a key of ``KINDS``
     :param function: function of the access
     :param samples: number of samples
-    :param cpus: CPUs of the samples, round-robin; None: all. For a per-CPU variable, the CPUs of
-        the accessed copies
+    :param cpus: CPUs of the samples, round-robin; None: all. For a per-CPU variable, the CPUs whose
+        copies are accessed; for remote and contended loads, other CPUs access them
+    :param locked: whether the accesses are locked
     """
 
     target: str
@@ -56,12 +59,12 @@ class Touch:
 class MemoryTruth:
     """The expected counts of a run, from its definition.
 
-    :param totals: perf c2c's "Trace Event Information", in snake case
-    :param lines: columns by address of the line; "records" counts all of its samples
-    :param folded: columns by target and offset of the line in it, summed over the copies of a
+    :param totals: perf c2c's "Trace Event Information", by the names of its rows in snake case
+    :param lines: counts by column, by address of the line; "records" counts all of its samples
+    :param folded: the same by target and offset of the line in it, summed over the copies of a
         per-CPU variable
-    :param offsets: columns by target and offset of the access in it
-    :param copies: number of CPUs whose copies of each folded line were accessed
+    :param offsets: the same by target and offset of the access in it
+    :param copies: number of CPUs whose copies of each line in ``folded`` were accessed
     """
 
     totals: Mapping[str, int]
@@ -86,6 +89,8 @@ class MemoryRun:
     :param period: memory operations per sample
     :param ldlat: smallest latency of a sampled load, in cycles
     :param seed: seed for the order of the samples
+    :param weight_struct: whether samples have the newer field with three weights
+    :param order: byte order of the recording
     """
 
     numa: Numa
@@ -278,6 +283,7 @@ def scheduler_run(
     (false sharing), and does not change. ``runqueues`` has low contention on each CPU's copy,
     high contention in total, and more in new.
 
+    :param numa: the machine; None for ``Numa()``
     :param scale: factor for the numbers of samples, as for another run length
     """
     numa = numa or Numa()

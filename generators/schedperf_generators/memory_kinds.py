@@ -8,8 +8,9 @@ from schedperf_generators.data_source import data_source
 
 
 class Kind(NamedTuple):
-    """One data source of an access.
+    """One kind of access.
 
+    :param data_src: value of the field DATA_SRC of a sample
     :param totals: rows of perf c2c's "Trace Event Information" that count it, in snake case
     :param columns: columns of a cache line that count it
     :param weight: latency in cycles

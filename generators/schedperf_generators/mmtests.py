@@ -5,8 +5,8 @@
 
     python -m schedperf_generators.mmtests FOLDER RELEASE SECONDS [BOOTS]
 
-The output of hackbench, as perf prints it, is that of ``perf bench sched messaging`` 6.1; SECONDS
-is its mean time with one group.
+The logs of hackbench have the format of ``perf bench sched messaging`` of perf 6.1. SECONDS is its
+mean time with one group, BOOTS the number of iterations [default: 4].
 """
 
 import gzip
@@ -54,9 +54,10 @@ def messaging(groups: int, times_s: Sequence[float]) -> str:
 
 
 def hackbench(seconds: float, source: random.Random) -> Benchmark:
-    """Return hackbench with 1 to 16 groups.
+    """Return the logs of hackbench with 1 to 16 groups; times grow with the number of groups.
 
     :param seconds: mean time with one group
+    :param source: source of the noise
     """
     times = {
         groups: [seconds * groups * source.gauss(1.0, NOISE) for _ in range(RUNS)]
@@ -91,10 +92,12 @@ def write_iteration(
     start: int,
     jiffies: int | None = None,
 ) -> None:
-    """Write one directory iter-N.
+    """Write the directory of one iteration: iter-N.
 
-    :param start: in s since 1970
-    :param jiffies: at the start of the first test; None: /proc/schedstat is not recorded
+    :param folder: the directory; must not exist
+    :param release: release of the kernel
+    :param start: start of the iteration, in s since 1970
+    :param jiffies: timestamp in /proc/schedstat, which counts ticks; None: the file is not recorded
     """
     folder.mkdir(parents=True)
     stamps = [f"start :: {start}"]
@@ -167,7 +170,10 @@ def write_results(folder: Path, *, release: str, seconds: float, boots: int, see
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write a results directory; the release is the seed of its numbers."""
+    """Write a results directory with the numbers of a seed that depends on the release.
+
+    :param arguments: FOLDER, RELEASE, SECONDS and, optionally, BOOTS
+    """
     folder, release, seconds, *more = arguments
     boots = int(more[0]) if more else 4
     write_results(

@@ -13,7 +13,7 @@ _RESERVED_BYTES, _DYNAMIC_BYTES = 8192, 28672
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Numa:
-    """CPUs over nodes, with the kernel's per-CPU units in each node's own memory.
+    """A machine whose CPUs are spread over nodes, with per-CPU units in each node's own memory.
 
     :param unit_bytes: size of one CPU's unit
     :param static_bytes: bytes of it for variables that are linked into the kernel
@@ -29,7 +29,7 @@ class Numa:
         return cpu * self.nodes // self.cpus
 
     def unit_bases(self) -> dict[int, int]:
-        """Return by CPU the address that is added to the offset of a per-CPU variable."""
+        """Return the address of each CPU's unit, to which offsets in the unit are added."""
         return {cpu: DIRECT_MAP + self.unit_physical(cpu) for cpu in range(self.cpus)}
 
     def unit_physical(self, cpu: int) -> int:
@@ -39,7 +39,7 @@ class Numa:
         return node * NODE_BYTES + _PER_CPU_AT + (cpu - first) * self.unit_bytes
 
     def percpu_lines(self) -> str:
-        """Return the kernel log lines of the embedding allocator."""
+        """Return the lines that the kernel's embedding per-CPU allocator writes to the log."""
         sizes = f"s{self.static_bytes} r{_RESERVED_BYTES} d{_DYNAMIC_BYTES} u{self.unit_bytes}"
         pages = (self.static_bytes + _RESERVED_BYTES + _DYNAMIC_BYTES) // 4096
         alloc = max(1, (1 << 21) // self.unit_bytes) * self.unit_bytes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Write perf.data files with known contents.
 
-It supports every form that perf writes: a file, a pipe, a directory, with compressed records of
-either type, in either byte order, with attributes of any size::
+The forms are those that perf writes: a file, a pipe, a directory, with compressed records of either
+type, in either byte order, with attributes of any size::
 
     data = PerfData(
         events=(Event(name="cpu-clock", type=1),),
@@ -46,7 +46,8 @@ class PerfData:
     :param features: additional sections by number, or other bytes for a section of the machine;
         None omits the section
     :param order: byte order, "<" or ">"
-    :param compressed: type of the compressed records; None: not compressed
+    :param compressed: type of the compressed records: 81 PERF_RECORD_COMPRESSED, 83
+        PERF_RECORD_COMPRESSED2; None: not compressed
     :param chunk_bytes: size of the compressed chunks, which may split records
     """
 
@@ -129,6 +130,7 @@ def write_perf_data_pipe(data: PerfData) -> bytes:
 def write_perf_data_folder(data: PerfData, folder: Path, *, files: int = 2) -> None:
     """Write a directory like ``perf record --threads``: samples in data.N, other records in data.
 
+    :param folder: the directory; must not exist
     :param files: number of data.N files; samples are distributed round-robin
     """
     samples = [record for record in data.records if isinstance(record, Sample)]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Generate profiles of whole machines with known hot functions.
 
-kernel = profiled_kernel()
-data = profile(kernel, {("update_load_avg", 0): 120, ("update_load_avg", 1): 40})
-write_perf_data(data)
+::
+
+    kernel = profiled_kernel()
+    data = profile(kernel, {("update_load_avg", 0): 120, ("update_load_avg", 1): 40})
+    write_perf_data(data)
 """
 
 import random
@@ -64,8 +66,10 @@ def profile(
     """Return a recording of a benchmark with one task per CPU.
 
     :param samples: number of samples by function (or ``USER``) and CPU
-    :param event: None: cycles
+    :param event: the sampled event; None: cycles
     :param cpus: number of CPUs, spread evenly over the nodes
+    :param chains: whether cycles are sampled with call chains
+    :param order: byte order of the recording
     :param seed: seed for the order and the periods
     """
     # For a reproducible order, not for cryptography.

@@ -36,6 +36,7 @@ class Record(Protocol):
 class SideBand:
     """Fields of all records of the kernel other than samples: task, time, CPU and event.
 
+    :param tid: thread id; None: the first thread of the process
     :param time: in ns
     :param event: index of the event that reports it
     """
@@ -51,7 +52,10 @@ class SideBand:
         return self.pid if self.tid is None else self.tid
 
     def trailer(self, order: str, events: tuple[Event, ...]) -> bytes:
-        """Return the id fields that the kernel appends, in the layout of the first event."""
+        """Return the id fields that the kernel appends, in the layout of the first event.
+
+        Return b"" if the first event has no ``sample_id_all``.
+        """
         event = events[0]
         if not event.sample_id_all:
             return b""
@@ -190,14 +194,17 @@ class LostSamples(SideBand):
     by_filter: bool = False
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
-        """Return PERF_RECORD_LOST_SAMPLES."""
+        """Return the bytes of a record PERF_RECORD_LOST_SAMPLES."""
         body = pack(order, "Q", self.count) + self.trailer(order, events)
         return record_bytes(order, 13, _MISC_LOST_SAMPLES_BPF * self.by_filter, body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Throttle(SideBand):
-    """The kernel throttled or unthrottled an event."""
+    """The kernel throttled an event.
+
+    :param ends: whether the throttling ends instead
+    """
 
     ends: bool = False
 
@@ -210,7 +217,11 @@ class Throttle(SideBand):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ksymbol(SideBand):
-    """The kernel generated or removed code."""
+    """The kernel generated code, such as that of a BPF program.
+
+    :param kind: PERF_RECORD_KSYMBOL_TYPE_*
+    :param removed: whether the code was removed instead
+    """
 
     address: int
     size: int

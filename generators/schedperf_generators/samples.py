@@ -54,6 +54,7 @@ class Sample:
     :param counts: value of each event of the group if the event reads the group; otherwise one
     :param branches: (from, to, flags) of taken branches
     :param user_registers: values of the registers that the event requests; (): no registers
+    :param interrupt_registers: the same at the time of the interrupt
     """
 
     ip: int

@@ -18,8 +18,9 @@ class Row(NamedTuple):
     """Location of samples, with the names of perf.
 
     :param event: index into the recording's events
+    :param comm: name of the task; ``:PID`` if unknown
     :param dso: ``[kernel.kallsyms]``, ``[nf_conntrack]``, ``libc.so.6``, ``[unknown]``
-    :param symbol: None in a file without symbols
+    :param symbol: function of the kernel or a module; None in user space, and if unknown
     """
 
     event: int
@@ -39,7 +40,8 @@ class Counted(NamedTuple):
 def count_samples(data: PerfData, kernel: KernelImage) -> Mapping[Row, Counted]:
     """Count the samples by event, CPU, name of the task, file and symbol.
 
-    Records take effect in the order of the recording, which must be that of their times.
+    :param data: the recording, whose records must be in the order of their times
+    :param kernel: the recorded kernel
     """
     tasks = _Tasks()
     counted: dict[Row, Counted] = defaultdict(lambda: Counted(0, 0))

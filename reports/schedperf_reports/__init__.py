@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draw reports: sections select the content, formats draw it.
+"""Render reports: sections select the content, formats render it.
 
-A section (``sections/NAME.py``) turns the record into blocks and knows no
-format; a format (``formats/NAME.py``) draws blocks and knows no section.
+A section (in ``evidence/``, ``results/`` or ``verdict/``) turns the record into blocks, independent
+of the format; a format (``formats/NAME.py``) renders blocks, independent of the section.
 """

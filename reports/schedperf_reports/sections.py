@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Report sections: each public module turns the record into blocks.
+"""Register report sections: functions that turn the record into blocks.
 
 ::
 
@@ -7,8 +7,8 @@
     def layout(comparison: Comparison) -> Iterator[Block]:
         ...
 
-Sections appear by chapter and ``order`` in it. A section whose analysis failed yields one line that
-says why. Those of a chapter whose analysis found nothing to look at are one list at its end.
+Sections appear by chapter and ``order`` in it. A section whose analysis failed yields one line with
+the reason. Sections without data are listed together at the end of their chapter.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,17 +17,20 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Data, data_of
-from schedperf_collectors.registry import Registry
+from schedperf.model.comparison import Comparison
+from schedperf.model.errors import describe
+from schedperf.model.sections import Data, data_of
+from schedperf_collectors.registry import Origin, Registry
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.words.instruments import warn_of_instruments
+from schedperf_reports.words.rows import is_of_one_boot_each
 from schedperf_reports.words.states import State
 
 Describe = Callable[[Comparison], Iterator[Block]]
 Retitle = Callable[[Comparison], str]
 FindState = Callable[[Comparison], State | None]
 
-# The order of the report, and what its list of sections calls each part.
+# The order of the report, and the name of each part in the list of sections.
 CHAPTERS: Mapping[str, str] = {
     "verdict": "Verdict",
     "benchmarks": "Benchmarks",
@@ -39,24 +42,29 @@ CHAPTERS: Mapping[str, str] = {
     "raw": "Raw data",
 }
 
-# Their names in a cell of the first screen, where these are shorter.
+# Shorter names for the cells of the first screen.
 SHORT_TITLES: Mapping[str, str] = {"memory": "Memory", "environment": "Environment"}
 
-# Behind all others of its chapter.
+# Printed above a section whose tests treat runs as independent, although each side has one boot.
+ONE_BOOT = "one boot per side: tests in this section do not include boot-to-boot variance"
+
+# Sort order after all others of the chapter.
 ABSENT_ORDER = 1000
 
 
 class ReportSection(Struct, frozen=True, kw_only=True):
     """One registered report section.
 
-    :param name: also the anchor in HTML: ``#layout``
+    :param name: name, and anchor in HTML: ``#layout``
     :param chapter: one of ``CHAPTERS``
-    :param is_analysis: shows the analysis of that name in :attr:`Comparison.sections`
-    :param retitle: says its title in one report; None where that is always the same
-    :param is_brief: a text of one screen has some of its blocks
-    :param mail_rows: rows of its first table that a plain mail has; 0: none
-    :param state: counts its changes; None where nothing is counted
-    :param is_optional: a page leaves it out where it yields nothing
+    :param order: sort key within the chapter
+    :param describe: function that yields its blocks
+    :param is_analysis: whether it shows the analysis of that name in :attr:`Comparison.sections`
+    :param is_brief: whether a brief text includes some of its blocks
+    :param retitle: function that returns its title in one report; None if the title is constant
+    :param mail_rows: rows of its first table in a plain mail; 0 for none
+    :param state: function that counts its changes; None if nothing is counted
+    :param is_optional: whether a page leaves it out if it yields nothing
     """
 
     name: str
@@ -73,8 +81,20 @@ class ReportSection(Struct, frozen=True, kw_only=True):
 
     @property
     def is_absent(self) -> bool:
-        """Whether it only names what a report lacks."""
+        """Return whether it only lists the sections of a chapter that have no data."""
         return self.order == ABSENT_ORDER
+
+
+def _guard(section: ReportSection, origin: Origin) -> ReportSection:
+    """Return a wrapper for another package's section whose errors name the package."""
+
+    def describe_guarded(comparison: Comparison) -> Iterator[Block]:
+        try:
+            yield from section.describe(comparison)
+        except Exception as error:  # noqa: BLE001 # whatever it raises
+            raise origin.error(f"{section.name} fails ({describe(error)})") from None
+
+    return replace(section, describe=describe_guarded)
 
 
 registry: Registry[ReportSection] = Registry(
@@ -83,6 +103,7 @@ registry: Registry[ReportSection] = Registry(
     "schedperf_reports.verdict",
     kind="report section",
     module="section",
+    guard=_guard,
 )
 
 
@@ -99,7 +120,12 @@ def report_section(
     state: FindState | None = None,
     is_optional: bool = False,
 ) -> Callable[[Describe], Describe]:
-    """Register the decorated generator as the report section of that name."""
+    """Register the decorated generator as the report section of that name.
+
+    The parameters are those of :class:`ReportSection`.
+
+    :raises DuplicatePlugin: another section has the name
+    """
 
     def register(describe: Describe) -> Describe:
         section = ReportSection(
@@ -122,7 +148,10 @@ def report_section(
 
 
 def all_report_sections() -> tuple[ReportSection, ...]:
-    """Return every report section in the order of the report."""
+    """Return every report section in the order of the report.
+
+    :raises PluginError: a section of another package cannot be used
+    """
     return tuple(sorted(registry.all().values(), key=_place))
 
 
@@ -131,9 +160,9 @@ def _place(section: ReportSection) -> tuple[int, int, str]:
 
 
 def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
-    """Return the sections of one report; what has nothing to show is named once a chapter.
+    """Return the sections of one report; sections without data are merged into one per chapter.
 
-    A heading for each analysis that was not asked for would hide those that were.
+    They are merged because the headings of many empty sections would hide those with data.
     """
     sections = [
         section for section in all_report_sections() if not is_about_others(section, comparison)
@@ -156,14 +185,24 @@ def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
 
 
 def _fit(section: ReportSection, comparison: Comparison) -> ReportSection:
-    # Its title in this report, and over its blocks what weakens all of them.
+    # The section's title in this report, and above its blocks the caveats that apply to all of
+    # them.
     title = section.retitle(comparison) if section.retitle else section.title
-    warnings = tuple(warn_of_instruments(comparison, section.name))
+    warnings = (
+        *_warn_of_boots(section, comparison),
+        *warn_of_instruments(comparison, section.name),
+    )
     if not warnings:
         return replace(section, title=title)
     return replace(
         section, title=title, describe=partial(_describe_below, warnings, section.describe)
     )
+
+
+def _warn_of_boots(section: ReportSection, comparison: Comparison) -> Iterator[Block]:
+    # Sections that count changes also test them.
+    if section.is_analysis and section.state is not None and is_of_one_boot_each(comparison):
+        yield Text(text=ONE_BOOT, tone="muted")
 
 
 def _describe_below(
@@ -174,7 +213,7 @@ def _describe_below(
 
 
 def is_about_others(section: ReportSection, comparison: Comparison) -> bool:
-    """Return whether the recordings have nothing of what an analysis is about."""
+    """Return whether a section shows an analysis that does not apply to these recordings."""
     outcome = comparison.sections.get(section.name)
     return section.is_analysis and outcome is not None and outcome.status == "not-applicable"
 
@@ -185,7 +224,7 @@ def _is_absent(section: ReportSection, comparison: Comparison) -> bool:
 
 
 def record_of(comparison: Comparison, kind: type[Data]) -> Data | Text:
-    """Return what an analysis found; where it found nothing, the line that says why."""
+    """Return the data of an analysis; without data, a line with the reason."""
     data = data_of(comparison.sections, kind)
     if data is not None:
         return data
@@ -200,7 +239,7 @@ def _list_absent(absent: Sequence[ReportSection], comparison: Comparison) -> Ite
         outcome = comparison.sections.get(section.name)
         reason = None if outcome is None else outcome.reason
         titles.setdefault(reason or "not analysed", []).append(section.title)
-    # Titles have commas of their own.
+    # Titles contain commas.
     lines = [f"{'; '.join(names)}: {reason}" for reason, names in titles.items()]
     if len(lines) == 1:
         yield Text(text=lines[0], tone="muted")

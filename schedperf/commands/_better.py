@@ -9,7 +9,7 @@ import click
 from schedperf.model.text import clean_line
 
 if TYPE_CHECKING:
-    from schedperf.model.comparison import Better
+    from schedperf.model.rows import Better
 
 # Names that a warning suggests, and how alike they must be (difflib's ratio, 1 is equal).
 MOST_NEAR = 3
@@ -23,7 +23,7 @@ BETTER: dict[str, Any] = {
 
 
 def directions_of(options: Sequence[str]) -> "dict[str, Better]":
-    """Parse the values of the option.
+    """Parse the values of the option; return the direction by metric.
 
     :raises UsageError: one is not NAME=lower or NAME=higher
     """

@@ -7,8 +7,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.files import read_head, read_regular
-from schedperf.bundle.open import open_bundle
 from schedperf.commands._examples import lacks
 from schedperf.commands._sources import Source, is_perf_data, source_of_file, tell_apart
 from schedperf.evidence.c2c.analysis import analyse_memory
@@ -30,23 +28,25 @@ from schedperf.evidence.c2c.record import (
     Role,
     SortKey,
     SourceKind,
-    say_name,
+    without_counter,
 )
 from schedperf.evidence.c2c.sources import load_memory, store_period
 from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
+from schedperf.inputs.bundle.files import read_head, read_regular
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.perf_data import Keep, read_perf_data
+from schedperf.inputs.side import Side, side_name
+from schedperf.inputs.symbols.local_symbols import symbols_for_file
+from schedperf.inputs.symbols.recorded_kernel import refuse_for_two_kernels
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured
 from schedperf.model.text import join_names
-from schedperf.perf_data import Keep, read_perf_data
-from schedperf.runs.side import Side, side_name
-from schedperf.symbols.local_symbols import symbols_for_file
-from schedperf.symbols.recorded_kernel import refuse_for_two_kernels
 from schedperf_collectors import __version__
 
 _ROLES: tuple[Role, Role] = ("base", "new")
-# Enough to tell a tar or perf.data from a text.
+# The number of bytes that distinguish a tar file or perf.data from text.
 HEAD_BYTES = 4096
-# A tar, packed or not, has some of these among its first bytes; a text has none.
+# A tar file, packed or not, has some of these among its first bytes; text has none.
 _CONTROL = frozenset({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 
 _ORDERS: Mapping[SortKey, Callable[[SeenLine], int]] = {
@@ -56,8 +56,8 @@ _ORDERS: Mapping[SortKey, Callable[[SeenLine], int]] = {
     "peer": lambda line: line.contended,
     "records": lambda line: line.records,
 }
-# With two sides the usual order puts changes first, then the most contended lines; these keys do
-# not.
+# With two sides, the usual order puts changes first, then the most contended lines; these sort keys
+# override it.
 _COMPARED_ORDERS: Mapping[SortKey, Callable[[C2cLineRow], int]] = {
     "rmt": lambda line: sum(filter(None, line.remote.samples)),
     "lcl": lambda line: sum(filter(None, line.local.samples)),
@@ -69,11 +69,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """What to show, and the symbols that resolve addresses.
 
     :param sort: the sort key
-    :param point: point of a bundle's workload; None: the one with most samples
-    :param symbols: of the kernel that recorded perf.data; None: this machine's if they match
-    :param layout: System.map and BTF of that kernel
-    :param units: percpu.json of its boot
-    :param line_bytes: None: as the recording reports
+    :param point: point of a bundle's workload; None for the one with the most samples
+    :param symbols: symbols of the kernel that recorded perf.data; None for this machine's symbols,
+        if they match
+    :param layout: directory or file with System.map and BTF of that kernel; None if not given
+    :param units: percpu.json of that kernel's boot; None if not given
+    :param line_bytes: cache-line size; None for the size that the recording reports, or 64
     """
 
     sort: SortKey
@@ -90,7 +91,8 @@ Memory = Source[MemorySamples]
 def describe(paths: Sequence[Path], options: Wanted) -> C2cDocument:
     """Read one or two sources and return the record.
 
-    :raises InputError: one cannot be read, has no memory samples, or has another point
+    :raises InputError: a source cannot be read, has no memory samples, or lacks the point; the
+        sources are of different points; or an option does not fit them
     """
     loaded = tell_apart([_load(path, number, options) for number, path in enumerate(paths)])
     _refuse_unused(options, {source.kind for source in loaded})
@@ -165,7 +167,7 @@ def _load(path: Path, number: int, options: Wanted) -> Memory:
 
 
 def _load_text(path: Path) -> Memory:
-    # A mail may say a lot before the report begins.
+    # The mail may have a long introduction before the report begins.
     content = read_regular(
         path,
         LARGEST_BYTES,
@@ -275,7 +277,7 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
 def _describe_line(line: SeenLine) -> C2cSampledLine:
     return C2cSampledLine(
         key=line.key,
-        name=None if line.name is None else say_name(line.name),
+        name=None if line.name is None else without_counter(line.name),
         copies=line.copies,
         remote=sum(line.remote.values()),
         local=sum(line.local.values()),

@@ -1,35 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the inputs of ``schedperf compare``, and reproduce its command line."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle
-from schedperf.compare.bundles import CompareOptions, compare_bundles, read_past_runs
+from schedperf.compare.bundles import compare_bundles, read_past_runs
 from schedperf.compare.comparability import unknown_fields
-from schedperf.importers.open import Opener
-from schedperf.model.comparison import Better, Comparison, SideSummary
+from schedperf.compare.options import CompareOptions
+from schedperf.compare.tables import compare_tables
+from schedperf.inputs.bundle.open import Bundle
+from schedperf.inputs.importers.open import Opener
+from schedperf.inputs.tables.read import Table, open_table
+from schedperf.model.comparison import Comparison
 from schedperf.model.errors import InputError
+from schedperf.model.frame import Frame
+from schedperf.model.rows import Better
+from schedperf.model.sides import SideSummary
 from schedperf.model.text import clean_line
 from schedperf.model.verdict import MARGIN
 from schedperf.model.workers import count_workers
 
-if TYPE_CHECKING:
-    from schedperf.tables.read import Table
+# Names of bundles in a directory; `.partial` and other side files are not bundles.
+_BUNDLE = re.compile(r"\.tar(\.(gz|xz|zst))?$")
 
 
 class CompareRequest(Struct, frozen=True, kw_only=True):
     """The inputs and options of one comparison.
 
-    :param paths: base first
+    :param paths: input files, base first
+    :param history: earlier bundles or tables: files, or directories of bundles
+    :param margin: equivalence margin as a fraction: 0.03
+    :param allowed: fields of host.json that may differ
+    :param boot_sd: standard deviation between boots of one kernel; None for the default of
+        :class:`CompareOptions`
     :param better: metrics whose format does not state the direction, each with its direction
-    :param base: label of the base side in a single table; None: the first side
+    :param base: label of the base side in a single table; None for the first side
     :param are_tables: the inputs are tables of numbers, not bundles
     """
 
@@ -40,14 +52,20 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     base: str | None
     are_tables: bool
     better: tuple[tuple[str, Better], ...] = ()
+    boot_sd: float | None = None
 
     def compare(self, *, drawings: bool = True) -> Comparison:
         """Read the files and compare them.
 
         :param drawings: false to leave out the sections that only drawings use
-        :raises InputError: a file cannot be read or compared
+        :raises InputError: a file cannot be read, or cannot be used in this comparison
         """
-        options = CompareOptions(margin=self.margin, allowed=self.allowed, better=dict(self.better))
+        options = CompareOptions(
+            margin=self.margin,
+            allowed=self.allowed,
+            better=dict(self.better),
+            boot_sd=self.boot_sd,
+        )
         comparison = (
             self._compare_tables(options)
             if self.are_tables
@@ -66,11 +84,12 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
             *(word for field in self.allowed for word in ("--allow", field)),
             *(word for each in self.better for word in ("--better", "=".join(each))),
             *(word for path in self.history for word in ("--history", str(path))),
+            *(() if self.boot_sd is None else ("--boot-sd", f"{self.boot_sd:.6g}")),
             *(() if self.base is None else ("--base", self.base)),
         )
 
     def other_bases(self, sides: Sequence[SideSummary]) -> "list[CompareRequest]":
-        """Return the same request with each other side as base; the rest keep their order.
+        """Return one request per new side, with that side as base; the rest keep their order.
 
         :param sides: the sides compared, base first
         """
@@ -86,28 +105,30 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
         # Decompression runs in parallel, without Python's lock. All threads end before workers are
         # forked.
         with Opener() as opener:
+            files = [path for path in self.history if not path.is_dir()]
+            folders = {path: _bundles_in(path) for path in self.history if path.is_dir()}
             with ThreadPoolExecutor(count_workers()) as threads:
-                bundles = [*threads.map(opener.open, (*self.paths, *self.history))]
-            return self._compare_opened(bundles, options, drawings=drawings)
-
-    def _compare_opened(
-        self, opened: Sequence[Bundle], options: CompareOptions, *, drawings: bool
-    ) -> Comparison:
-        bundles, earlier = [*opened[: len(self.paths)]], [*opened[len(self.paths) :]]
-        _refuse_known([*bundles, *earlier], len(bundles))
-        past = tuple(read_past_runs(bundle, bundles[0], options) for bundle in earlier)
-        return compare_bundles(
-            bundles,
-            replace(options, history=past),
-            workers=count_workers(),
-            drawings=drawings,
-        )
+                opened = [*threads.map(opener.open, (*self.paths, *files))]
+                found = {
+                    folder: [*threads.map(partial(_try_to_open, opener), paths)]
+                    for folder, paths in folders.items()
+                }
+            bundles = opened[: len(self.paths)]
+            _refuse_known(opened, len(bundles))
+            past = [
+                read_past_runs(bundle, bundles[0], options) for bundle in opened[len(bundles) :]
+            ]
+            known = {bundle.digest for bundle in opened}
+            for folder, each in found.items():
+                past += _read_usable(folder, each, known, bundles[0], options)
+            return compare_bundles(
+                bundles,
+                replace(options, history=tuple(past)),
+                workers=count_workers(),
+                drawings=drawings,
+            )
 
     def _compare_tables(self, options: CompareOptions) -> Comparison:
-        # Imported here since they import pandas, which takes longer than comparing two bundles.
-        from schedperf.compare.tables import compare_tables  # noqa: PLC0415
-        from schedperf.tables.read import open_table  # noqa: PLC0415
-
         # Without a column `workload` all tables are of one workload.
         workload = self.paths[0].stem
         is_only = len(self.paths) == 1
@@ -124,6 +145,8 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
         """Warn about ``--allow`` of a field that no bundle has.
 
         A misspelt field must not be accepted silently; a script for many kernels must not fail.
+
+        :raises InputError: a bundle cannot be read
         """
         if not self.allowed:
             return
@@ -135,6 +158,65 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
                 "host.json; `schedperf show --cat boots/0/host.json BUNDLE` prints the fields",
                 err=True,
             )
+
+
+def _bundles_in(folder: Path) -> list[Path]:
+    """Return the bundles in a directory in the order of their names.
+
+    :raises InputError: the directory has no bundle
+    """
+    found = sorted(path for path in folder.iterdir() if _BUNDLE.search(path.name))
+    if not found:
+        raise InputError(f"{folder}: no bundles in this directory (expected files named *.tar*)")
+    return found
+
+
+def _try_to_open(opener: Opener, path: Path) -> Bundle | InputError:
+    try:
+        return opener.open(path)
+    except InputError as error:
+        return error
+
+
+def _read_usable(
+    folder: Path,
+    found: Sequence[Bundle | InputError],
+    known: set[str],
+    base: Bundle,
+    options: CompareOptions,
+) -> Iterator[Frame]:
+    """Yield the runs of each bundle in a directory; warn about bundles that cannot be used.
+
+    :param known: digests of bundles to skip silently, e.g. those of the compared bundles; those of
+        used bundles are added
+    :raises InputError: a bundle cannot be used, and no other one can
+    """
+    refused: list[InputError] = []
+    is_any = False
+    for each in found:
+        try:
+            bundle = _opened(each)
+            if bundle.digest in known:
+                continue
+            runs = read_past_runs(bundle, base, options)
+        except InputError as error:
+            refused.append(error)
+            continue
+        known.add(bundle.digest)
+        is_any = True
+        yield runs
+    if not refused:
+        return
+    counts = f"{len(refused)} of {len(found)} recordings in {folder} not used; first: {refused[0]}"
+    if not is_any:
+        raise InputError(counts)
+    click.echo(f"schedperf: warning: {clean_line(counts)}", err=True)
+
+
+def _opened(each: Bundle | InputError) -> Bundle:
+    if isinstance(each, InputError):
+        raise each
+    return each
 
 
 def _refuse_known(files: "Sequence[Bundle | Table]", compared: int) -> None:

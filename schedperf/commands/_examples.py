@@ -17,6 +17,7 @@ def lacks(path: object, why: str, collector: str) -> InputError:
     """Return the error for an input without the data of a collector.
 
     :param why: why the data are missing
+    :param collector: a collector with an example: perf_profile, schedstat or perf_c2c
     """
     return InputError(
         f"{path}: {why}; record with --with {collector}, or use {_EXAMPLES[collector]} of the "

@@ -7,14 +7,17 @@ _KEY = "schedperf.given-words"
 
 
 class KeepsWords(click.Command):
-    """A command whose context has the words that it was given."""
+    """A command whose context stores the words of the command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember the words, then parse them."""
+        """Store the words, then parse them."""
         ctx.meta[_KEY] = [*ctx.command_path.split(), *args]
         return super().parse_args(ctx, args)
 
 
 def given_words(ctx: click.Context) -> list[str]:
-    """Return the command line, with the name of the program: ["schedperf", "vm", …]."""
+    """Return the command line, with the name of the program: ["schedperf", "vm", …].
+
+    :param ctx: context of a :class:`KeepsWords`; for others, the result is []
+    """
     return [str(word) for word in ctx.meta.get(_KEY, ())]

@@ -24,9 +24,12 @@ TITLE = "Cache lines"
 class Request(Struct, frozen=True, kw_only=True):
     """The kernels to read and what to show of them.
 
+    :param paths: the kernels, base first
+    :param kinds: what to show: the per-CPU section, structs, global variables
     :param structs: names of the structs to read
     :param whole: names of the structs that a single kernel shows completely
-    :param line_bytes: None: as the kernels report
+    :param hot: variables, and fields such as ``rq.nr_running``, to place on fewer cache lines
+    :param line_bytes: cache-line size; None to use the size that the kernels report
     """
 
     paths: tuple[Path, ...]
@@ -37,9 +40,9 @@ class Request(Struct, frozen=True, kw_only=True):
     line_bytes: int | None
 
     def analyse(self) -> Layout | LayoutMap:
-        """Read the kernels and compare them; return the map of a single kernel.
+        """Read the kernels, and compare all others with the first; a single one gives its map.
 
-        :raises InputError: a source cannot be read, or lacks what was asked for
+        :raises InputError: a source cannot be read, or lacks a requested item
         """
         kernels = [load_kernel(path, structs=self.structs) for path in self.paths]
         labelled = _tell_apart(kernels, self.paths)
@@ -54,8 +57,9 @@ class Request(Struct, frozen=True, kw_only=True):
         return analyse_kernels(labelled, line_bytes=self.line_bytes, kinds=self.kinds, hot=self.hot)
 
     def render(self, layout: Layout | LayoutMap, name: str | None, limit: int) -> str:
-        """Return a result as "json", as a "html" page, or as text for stdout.
+        """Return a result in a format.
 
+        :param name: "json", "html" for a page, or None for text on stdout
         :param limit: alarms and table rows to show in the text
         """
         if name == "json":
@@ -93,10 +97,11 @@ def make_request(
 ) -> Request:
     """Return the request that the command's options describe.
 
-    :param kinds: kinds of units; empty: all, plus the scheduler's structs
+    :param kinds: kinds of units; if empty, all kinds, and the scheduler's structs
     :param structs: names of structs
     :param hot: names, or comma-separated lists of names
-    :raises InputError: ``hot`` names nothing
+    :param line_bytes: cache-line size; None to use the size that the kernels report
+    :raises InputError: ``hot`` has texts, but none of them has a name
     """
     names = tuple(name.strip() for text in hot for name in text.split(",") if name.strip())
     if hot and not names:

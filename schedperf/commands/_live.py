@@ -12,7 +12,7 @@ from schedperf.model.text import clean_line, make_console
 
 
 def draw(events: Iterable[str]) -> None:
-    """Draw the events of the recorder, one JSON object per line, until end of file."""
+    """Draw the recorder's events, which arrive as one JSON object per line, until end of file."""
     console = make_console(stderr=True)
     columns = (
         TextColumn("run {task.completed:.0f}{task.fields[of]}{task.total:.0f}"),

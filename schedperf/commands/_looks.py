@@ -1,41 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Answer whether a recording has enough runs (``schedperf record --until-decided``).
+"""Answer a recorder's questions: can its output be parsed, and are there enough runs for a verdict?
 
-The recorder asks, see ``schedperf_collectors.recorder.looks``; it has no analysis of its own. This
-end opens the bundle written so far and compares it with the bundle of the other side.
+The recorder (``schedperf_collectors.recorder.analysis``) asks because it contains no analysis code.
+This module opens the bundle written so far and compares it with the bundle of the other side.
 """
 
-import contextlib
-import json
-import os
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.bundles import compare_rows
 from schedperf.compare.comparability import compare_hosts
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.model.errors import InputError, SchedperfError, describe
 from schedperf.model.text import clean_line
-from schedperf.model.verdict import describe_blocking
-from schedperf.runs.side import name_sides
+from schedperf.model.verdict import FEWEST_IN_BLOCKS, describe_blocking
+from schedperf.runs.output import is_silent, why_unread
+from schedperf.runs.printed import printed_by
 from schedperf.runs.values import read_run_values
-from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
-from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
-from schedperf_collectors.recorder.looks import CONTINUE, LOST, REFUSE, STOP
+from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks, warn_of_boots
+from schedperf_collectors.recorder.analysis import CONTINUE, LOST, REFUSE, STOP
 
 Answer = Mapping[str, object]
-# Runs, by metric and point.
+# The runs of each metric and point.
 Counts = Mapping[str, Mapping[str, int]]
 
 
 class Judge:
     """Answers the questions of one recording.
 
-    A question is what :class:`schedperf_collectors.recorder.looks.Looks` writes, an answer what it
-    reads.
+    A question is what :class:`schedperf_collectors.recorder.analysis.Analysis` writes, an answer
+    what it reads.
     """
 
     def __init__(self) -> None:
@@ -43,14 +40,22 @@ class Judge:
         self._partial: Path | None = None
 
     def answer(self, question: Mapping[str, Any]) -> Answer:
-        """Answer one question; an error ends the looks, never the recording."""
+        """Answer one question: continue, stop, lost or refuse, with a text for the user.
+
+        An error refuses the recording if it has not begun ("begin"). Later, the answers are "lost",
+        and the recording goes on without them.
+        """
         asked = question["ask"]
         try:
+            if asked == "first":
+                return _answer(
+                    CONTINUE, _why_no_first_result(open_bundle(Path(question["partial"])))
+                )
             if asked == "begin":
                 return self._begin(question)
             if asked == "host":
                 return self._check_host(question)
-            return self._look()
+            return self._look(question.get("sides", ()))
         except SchedperfError as error:
             return _answer(REFUSE if asked == "begin" else LOST, str(error))
         except Exception as error:  # noqa: BLE001 # the recording is worth more than its looks
@@ -79,44 +84,45 @@ class Judge:
             if difference.severity == "blocking" and difference.path != "workload"
         ]
         if not blocking:
-            return _answer(CONTINUE, "")
+            return _answer(CONTINUE, "", _warn_of_boots(self._base, question["boot_id"]))
         remedy = "record on a machine without this difference, or add --vary if it is intended"
         return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking).text}; {remedy}")
 
-    def _look(self) -> Answer:
-        assert self._base is not None
-        assert self._partial is not None
-        decision = decide_look(compare_rows([self._base, open_bundle(self._partial)]))
+    def _look(self, sides: Sequence[str]) -> Answer:
+        if sides:
+            bundles = [open_bundle(Path(side)) for side in sides]
+        else:
+            assert self._base is not None
+            assert self._partial is not None
+            bundles = [self._base, open_bundle(self._partial)]
+        decision = decide_look(compare_rows(bundles), is_paired=bool(sides))
         return _answer(STOP if decision.is_over else CONTINUE, decision.text)
 
 
-@contextlib.contextmanager
-def answering() -> Iterator[tuple[int, int]]:
-    """Answer questions in a thread.
+def _why_no_first_result(bundle: Bundle) -> str:
+    """Return why a recording's first successful run has no result; "" if it has one.
 
-    :return: the recorder's file descriptors: to read answers from, and to write questions to
+    The text also says how to get a result. In the bundle, it is the last successful run.
     """
-    asked, ask = os.pipe()
-    read_fd, tell = os.pipe()
-    thread = threading.Thread(target=_serve, args=(asked, tell))
-    thread.start()
-    try:
-        yield read_fd, ask
-    finally:
-        # The recorder has ended and closed its descriptors, so the thread reads end of file.
-        os.close(ask)
-        os.close(read_fd)
-        thread.join()
-
-
-def _serve(asked: int, tell: int) -> None:
-    judge = Judge()
-    with os.fdopen(asked, encoding="utf-8") as questions, os.fdopen(tell, "wb", 0) as answers:
-        for line in questions:
-            # A recorder that was stopped reads no answer, and one that was killed may leave half
-            # a question.
-            with contextlib.suppress(BrokenPipeError, json.JSONDecodeError):
-                answers.write(json.dumps(judge.answer(json.loads(line))).encode() + b"\n")
+    [side] = name_sides([bundle])
+    # Earlier runs may belong to other recordings.
+    run = [run for run in bundle.runs if run.succeeded][-1]
+    printed = printed_by(side, run)
+    if printed.failure is not None:
+        return f"no result of the first run: {printed.failure}"
+    if printed.numbers:
+        return ""
+    if printed.problems:
+        return f"no result of the first run: {printed.problems[0]}"
+    why = (
+        "the workload prints nothing"
+        if is_silent(bundle, run)
+        else why_unread(has_rules=bool(run.metric_rules))
+    )
+    return (
+        f"{why}, so the elapsed time is the only number; for a result, record time -p CMD, or use "
+        "--metric 'name[unit,higher]=REGEX'"
+    )
 
 
 def _answer(kind: str, text: str, warnings: Sequence[str] = ()) -> Answer:
@@ -143,7 +149,7 @@ def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:
 
 
 def _count_values(base: Bundle, workload: str) -> Counts:
-    # How many values each primary metric has at each point.
+    # The number of values of each primary metric at each point.
     table = read_run_values(name_sides([base])).table
     own = (table["workload"] == workload) & (table["kind"] == "clean")
     primary = table.take(own & (table["family"] == "primary") & (table["status"] == "ok"))
@@ -172,6 +178,11 @@ def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
                     f"{base.path}: {n} runs of {label} (expected at least {FEWEST_IN_BASE}); "
                     f"record more runs with the same command, preferably {FEWEST_IN_BLOCKS} or more"
                 )
+
+
+def _warn_of_boots(base: Bundle, boot_id: str) -> Sequence[str]:
+    warning = warn_of_boots({run.boot_id for run in base.runs}, boot_id)
+    return [] if warning is None else [f"{base.path}: {warning}"]
 
 
 def _warnings(base: Bundle, counts: Counts, max_runs: int) -> Iterator[str]:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from schedperf.commands.mail import OUTBOX
-from schedperf.mail.message import Kind
 from schedperf.model.errors import InputError
+from schedperf.publish.mail.message import Kind
+from schedperf_collectors.machine.new_files import open_unplanted
 
 if TYPE_CHECKING:
-    from schedperf.culprit.figures import Evidence
-    from schedperf.culprit.record import Check
-    from schedperf.mail.message import Message
-    from schedperf.mail.nights import NightSummary
-    from schedperf.mail.outbox import Mail, Outbox
-    from schedperf.mail.site import MailSite
+    from schedperf.publish.culprit.figures import Evidence
+    from schedperf.publish.culprit.record import Check
+    from schedperf.publish.mail.message import Message
+    from schedperf.publish.mail.nights import NightSummary
+    from schedperf.publish.mail.outbox import Mail, Outbox
+    from schedperf.publish.mail.site import MailSite
 
 REPLIES_AND_REPORT = tuple(kind for kind in get_args(Kind) if kind != "digest")
 
@@ -58,6 +59,13 @@ Examples:
     type=click.Path(path_type=Path),
     help="Ask this kernel repository for maintainers, reverts and fixes.",
 )
+@click.option(
+    "--maintainers-from",
+    "maintainers_from",
+    metavar="REF",
+    help="Read MAINTAINERS of this commit of --repo, whose authors you trust.  [default: the "
+    "newest release of mainline before the last good commit]",
+)
 @click.option("--check-links", is_flag=True, help="Check that the published pages answer.")
 @OUTBOX
 @click.option("-o", "--output", metavar="FILE", help="Write the mail to this file (- for stdout).")
@@ -68,6 +76,7 @@ def command(
     digest: bool,
     nights: tuple[Path, ...],
     repo: Path | None,
+    maintainers_from: str | None,
     check_links: bool,
     folder: Path,
     output: str | None,
@@ -79,9 +88,11 @@ def command(
     satisfy it.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.mail.outbox import Outbox  # noqa: PLC0415
-    from schedperf.mail.site import read_site  # noqa: PLC0415
+    from schedperf.publish.mail.outbox import Outbox  # noqa: PLC0415
+    from schedperf.publish.mail.site import read_site  # noqa: PLC0415
 
+    if maintainers_from is not None and repo is None:
+        raise click.UsageError("--maintainers-from: given without --repo; add --repo DIR")
     site = read_site(folder)
     outbox = Outbox(folder)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -90,7 +101,15 @@ def command(
         message = _draft_digest(files, states, outbox, site, now)
     else:
         message = _draft(
-            files, kind, outbox, site, now, states=states, repo=repo, check_links=check_links
+            files,
+            kind,
+            outbox,
+            site,
+            now,
+            states=states,
+            repo=repo,
+            maintainers_from=maintainers_from,
+            check_links=check_links,
         )
     if output is not None:
         _write(output, message.content)
@@ -106,12 +125,12 @@ def _draft_digest(
     site: "MailSite",
     now: datetime,
 ) -> "Message":
-    from schedperf.culprit.files import load_comparison  # noqa: PLC0415
-    from schedperf.mail.checks.balance import check_directions  # noqa: PLC0415
-    from schedperf.mail.checks.form import check_digest  # noqa: PLC0415
-    from schedperf.mail.draft import with_checks  # noqa: PLC0415
-    from schedperf.mail.nights import directions_of  # noqa: PLC0415
-    from schedperf.mail.render.digest import draft_digest  # noqa: PLC0415
+    from schedperf.publish.culprit.files import load_comparison  # noqa: PLC0415
+    from schedperf.publish.mail.checks.balance import check_directions  # noqa: PLC0415
+    from schedperf.publish.mail.checks.form import check_digest  # noqa: PLC0415
+    from schedperf.publish.mail.draft import with_checks  # noqa: PLC0415
+    from schedperf.publish.mail.nights import directions_of  # noqa: PLC0415
+    from schedperf.publish.mail.render.digest import draft_digest  # noqa: PLC0415
 
     comparisons = [load_comparison(path) for path in files]
     message = draft_digest(comparisons, states, outbox.mails(), site, now)
@@ -128,21 +147,24 @@ def _draft(
     *,
     states: "Sequence[NightSummary]",
     repo: Path | None,
+    maintainers_from: str | None,
     check_links: bool,
 ) -> "Message":
-    from schedperf.mail.checks import run_checks  # noqa: PLC0415
-    from schedperf.mail.checks.context import Context  # noqa: PLC0415
-    from schedperf.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
-    from schedperf.mail.nights import directions_of  # noqa: PLC0415
-    from schedperf.mail.recipients import Maintainers, choose_recipients  # noqa: PLC0415
-    from schedperf.mail.repository import ask_get_maintainer, find_undoing  # noqa: PLC0415
-    from schedperf.mail.web import asks_archive, is_reachable  # noqa: PLC0415
+    from schedperf.publish.mail.checks import run_checks  # noqa: PLC0415
+    from schedperf.publish.mail.checks.context import Context  # noqa: PLC0415
+    from schedperf.publish.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
+    from schedperf.publish.mail.nights import directions_of  # noqa: PLC0415
+    from schedperf.publish.mail.recipients import Maintainers, choose_recipients  # noqa: PLC0415
+    from schedperf.publish.mail.repository import ask_maintainers, find_undoing  # noqa: PLC0415
+    from schedperf.publish.mail.web import asks_archive, is_reachable  # noqa: PLC0415
 
     evidence = _load(files)
-    bad = evidence.culprit.bad
+    good, bad = evidence.culprit.good, evidence.culprit.bad
     tree = evidence.culprit.tree.name if evidence.culprit.tree else None
     mails = outbox.mails()
-    maintainers = ask_get_maintainer(repo, bad.commit) if repo else Maintainers()
+    maintainers = (
+        ask_maintainers(repo, good.commit, bad.commit, maintainers_from) if repo else Maintainers()
+    )
     recipients = choose_recipients(bad, site, maintainers)
     for line in recipients.left_out:
         click.echo(f"left out: {line}", err=True)
@@ -173,9 +195,13 @@ def _draft(
 
 
 def _load(files: Sequence[Path]) -> "Evidence":
-    """Read the record, and its comparisons: those given, and those beside it."""
-    from schedperf.culprit.figures import Evidence  # noqa: PLC0415
-    from schedperf.culprit.files import (  # noqa: PLC0415
+    """Read the record and its comparisons: the given ones, and those in the same directory.
+
+    :param files: the record, then comparisons
+    :raises InputError: no file is given, one cannot be read, or the record does not refer to one
+    """
+    from schedperf.publish.culprit.figures import Evidence  # noqa: PLC0415
+    from schedperf.publish.culprit.files import (  # noqa: PLC0415
         find_comparisons,
         load_comparison,
         load_culprit,
@@ -222,7 +248,7 @@ def _print_checks(checks: Sequence["Check"]) -> None:
 
 
 def _read_nights(paths: Sequence[Path]) -> "list[NightSummary]":
-    from schedperf.mail.nights import find_states, read_state  # noqa: PLC0415
+    from schedperf.publish.mail.nights import find_states, read_state  # noqa: PLC0415
 
     states = dict.fromkeys(state for path in paths for state in find_states(path))
     return [read_state(state) for state in states]
@@ -234,6 +260,7 @@ def _write(output: str, content: bytes) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        Path(output).write_bytes(content)
+        with open(output, "wb", opener=open_unplanted) as file:
+            file.write(content)
     except OSError as error:
         raise InputError(f"{output}: {(error.strerror or str(error)).lower()}") from None

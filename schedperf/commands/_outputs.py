@@ -13,9 +13,10 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from schedperf.model.errors import InputError
+from schedperf_collectors.machine.new_files import open_unplanted
 
 if TYPE_CHECKING:
-    from schedperf.model.comparison import SectionData
+    from schedperf.model.sections import SectionData
     from schedperf_reports.blocks import Block
 
 # The file name that stands for standard output.
@@ -27,6 +28,7 @@ Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 def limit_option(usual: int, what: str) -> Option:
     """Return the option ``--limit``.
 
+    :param usual: default
     :param what: what is counted, e.g. "rows"
     """
     return click.option(
@@ -48,9 +50,9 @@ def json_option(what: str) -> Option:
 
 
 def printed_format(files: Mapping[str, str | None]) -> str | None:
-    """Return the format that goes to stdout; None: the text.
+    """Return the format that goes to stdout; None for the text report.
 
-    :param files: by format, None if not requested
+    :param files: output file per format, None if not requested
     :raises UsageError: more than one goes to stdout
     """
     printed = [name for name, file in files.items() if file == STDOUT]
@@ -72,7 +74,7 @@ def dump_json(data: object) -> str:
 
 def dump_section(data: "SectionData") -> str:
     """Return the JSON of one section, identical to its part of ``schedperf compare --json``."""
-    from schedperf.model.comparison import Section  # noqa: PLC0415 # as above
+    from schedperf.model.sections import Section  # noqa: PLC0415 # as above
 
     return dump_json(Section.of(data))
 
@@ -136,13 +138,13 @@ def _open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
 def _open_to_append(path: Path) -> IO[str]:
     try:
         # A surrogate in a captured name must not make the report fail.
-        return path.open("a", encoding="utf-8", errors="backslashreplace")
+        return open(path, "a", encoding="utf-8", errors="backslashreplace", opener=open_unplanted)
     except OSError as error:
         raise cannot_be_written(path, error) from None
 
 
 def cannot_be_written(path: Path, error: OSError) -> InputError:
-    """Return the error for an output file."""
+    """Return the error for an output file that cannot be written."""
     problem = (error.strerror or str(error)).lower()
     return InputError(f"{path}: cannot be written ({problem}); choose another path")
 
@@ -150,8 +152,11 @@ def cannot_be_written(path: Path, error: OSError) -> InputError:
 def write_output(stream: IO[str], pieces: Iterable[str]) -> None:
     """Replace the contents of a file; devices and pipes are only written to.
 
-    :param pieces: of the new text
+    After an error, the file is removed.
+
+    :param pieces: parts of the new text, in order
     :raises InputError: the disk is full, or writing fails for another reason
+    :raises BrokenPipeError: the reader of a pipe has closed it
     """
     path = Path(stream.name)
     is_file = path.is_file()
@@ -188,7 +193,7 @@ def append_file(file: str, text: str, *, where: str) -> None:
 
 @contextmanager
 def _naming(stream: IO[str]) -> Iterator[None]:
-    """Add the file's name to a write error. A closed pipe is not an error."""
+    """Turn a write error into InputError with the file's name; BrokenPipeError is unchanged."""
     try:
         yield
     except BrokenPipeError:

@@ -11,12 +11,8 @@ from msgspec.structs import replace
 
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
 from schedperf.evidence.profile.blindness import EventSight
-from schedperf.evidence.profile.export import EXPORTS
-from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.pairs import describe_targets, describe_unpaired
-from schedperf.evidence.profile.record import (
+from schedperf.evidence.profile.document import (
     ComparedRow,
-    FlameTree,
     ProfileDocument,
     ProfileLosses,
     ProfileSide,
@@ -25,6 +21,10 @@ from schedperf.evidence.profile.record import (
     SideName,
     SortKey,
 )
+from schedperf.evidence.profile.export import EXPORTS
+from schedperf.evidence.profile.flame_data import describe_stacks
+from schedperf.evidence.profile.flame_record import FlameTree
+from schedperf.evidence.profile.pairs import describe_targets, describe_unpaired
 from schedperf.evidence.profile.samples import (
     Flags,
     Profiles,
@@ -44,13 +44,13 @@ from schedperf.evidence.profile.table import (
     rows_of_one_side,
     tabulate,
 )
+from schedperf.inputs.perf_data import Keep
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.losses import loss_caveat
+from schedperf.inputs.perf_data.recording import NO_CHAIN
 from schedperf.model.errors import InputError
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.text import clean_line, join_names
-from schedperf.perf_data import Keep
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.losses import loss_caveat
-from schedperf.perf_data.recording import NO_CHAIN
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
@@ -65,9 +65,11 @@ _ADVICE = "; record it again"
 class Request(Struct, frozen=True, kw_only=True):
     """What to show of one or two sides.
 
+    :param loaded: the sources
+    :param sides: the samples of each source that are counted, base first
     :param events: events to show, each with samples on a side
     :param keys: the keys of a row
-    :param operation: unit of work of all runs, e.g. "message"; None: unknown, or not the same
+    :param operation: unit of work of all runs, e.g. "message"; None if unknown, or not the same
     """
 
     loaded: Loaded
@@ -77,7 +79,7 @@ class Request(Struct, frozen=True, kw_only=True):
     operation: str | None
 
     def describe(self) -> ProfileDocument:
-        """Return the sources and the rows."""
+        """Return the record: sources, events and rows."""
         tables = [tabulate(self.sides, event, self.keys) for event in self.events]
         return ProfileDocument(
             tool_version=__version__,
@@ -116,9 +118,11 @@ class Request(Struct, frozen=True, kw_only=True):
         )
 
     def export(self, name: str) -> Iterable[str]:
-        """Yield the text of a file for another viewer, piece by piece.
+        """Return the pieces of the text of a file for another viewer.
 
-        :raises InputError: a side has no samples of an event that the format has two columns of
+        :param name: "folded" or "speedscope"
+        :raises InputError: a side has no samples of an event, and the format is "folded", which has
+            a column per side
         """
         stacks = [source.stacks for source in self._collect_stacks()]
         for of_event in stacks if name == "folded" else ():
@@ -132,7 +136,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return EXPORTS[name](stacks)
 
     def head(self, data: ProfileDocument) -> "Head":
-        """Return the head of the page."""
+        """Return the head of the page of flame graphs."""
         # Imported here so that a table does not load what pages need.
         from schedperf_reports.standalone import Head, PageSource  # noqa: PLC0415
 
@@ -253,10 +257,18 @@ def make_request(
 ) -> Request:
     """Read the sources and select what was asked for.
 
-    :param sort: comma-separated keys
-    :param comm: count only tasks of this name; ``cpu``, ``node``: only these, as "0-3,8"
+    A parameter that is None selects all, or the default.
+
+    :param sort: comma-separated keys of a row
+    :param symbols: symbols of the kernel, for perf.data
+    :param event: show only this event
+    :param point: point of a bundle's workload
+    :param comm: count only tasks of this name
+    :param cpu: count only samples on these CPUs: "0-3,8"
+    :param node: count only samples on these NUMA nodes: "0,1"
     :param has_stacks: keep call stacks
-    :raises InputError: a source cannot be read, or lacks what was asked for
+    :raises InputError: a source cannot be read, or lacks what was asked for; or a list or a key is
+        invalid
     """
     keys = _parse_keys(sort)
     chosen = {"--cpu": cpu, "--node": node}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Load the recordings of ``schedperf profile``: of a bundle's point, or perf.data files."""
+"""Load the recordings of ``schedperf profile``: one point of a bundle, or perf.data files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle, Run
 from schedperf.commands._examples import lacks
 from schedperf.commands._sources import (
     Source,
@@ -25,18 +24,22 @@ from schedperf.evidence.profile.samples import (
     every_row,
     place_profile,
 )
+from schedperf.inputs.bundle.open import Bundle, Run
+from schedperf.inputs.perf_data import Keep, read_perf_data
+from schedperf.inputs.side import Side, side_name
+from schedperf.inputs.symbols.local_symbols import symbols_for_file
+from schedperf.inputs.symbols.recorded_kernel import refuse_for_two_kernels
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, join_names
-from schedperf.perf_data import Keep, read_perf_data
-from schedperf.runs.side import Side, side_name
 from schedperf.runs.timeline import place_in_time
-from schedperf.symbols.local_symbols import symbols_for_file
-from schedperf.symbols.recorded_kernel import refuse_for_two_kernels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Point:
-    """A workload and its parameters."""
+    """A workload and its parameters.
+
+    :param key: the parameters: "groups=4"; "" without any
+    """
 
     workload: str
     key: str
@@ -50,7 +53,7 @@ class Point:
         return clean_line(f"{self.workload} at {self.key}" if self.key else self.workload)
 
     def is_called(self, name: str) -> bool:
-        """Return whether the user's text means this point: workload, parameters, or both."""
+        """Return whether the user's text matches this point: workload, parameters, or both."""
         return bool(name) and name in {str(self), clean_line(self.workload), clean_line(self.key)}
 
 
@@ -60,8 +63,9 @@ class Wanted(Struct, frozen=True, kw_only=True):
     :param keep: attributes of samples that the reader keeps
     :param compared: with two sides, parts and former names of a function count as that function,
         and unresolved addresses stay separate
-    :param symbols: of the kernel, for perf.data by itself; None: this machine's if they match
-    :param point: of a bundle's workload; None: the first one that all bundles have
+    :param symbols: symbols of the kernel, for perf.data alone; None for this machine's symbols, if
+        they match
+    :param point: point of a bundle's workload; None for the first one that all bundles have
     """
 
     keep: frozenset[Keep]
@@ -71,10 +75,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """All sources, made comparable.
+    """All loaded sources, with names and points that are comparable.
 
-    :param sources: one, or base and new
-    :param took_turns: whether runs were interleaved; if not, drift may look like a change
+    :param sources: one source, or base and new
+    :param took_turns: false if the sides were recorded one after the other, so that drift may look
+        like a change; true for a single source, and for perf.data, which does not record its time
     :param cautions: caveats, one sentence each
     """
 
@@ -84,9 +89,10 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 
 def load_sources(paths: Sequence[Path], options: Wanted) -> Loaded:
-    """Load each source, bundles at the same point.
+    """Load each source; bundles are loaded at the same point.
 
-    :raises InputError: one cannot be read, has no profile, or they have no point in common
+    :raises InputError: a source cannot be read, or has no profile; the bundles have no point in
+        common; or ``symbols`` or ``point`` does not fit the sources
     """
     bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
     if options.symbols is not None and all(path in bundles for path in paths):
@@ -154,7 +160,10 @@ def _load_file(path: Path, options: Wanted) -> Source[ProfileSamples]:
 
 
 def _load_bundle(side: Side, point: Point, options: Wanted) -> Source[ProfileSamples]:
-    """Load all runs at a point; skip and note those that cannot be read."""
+    """Load all runs at a point; skip and note those that cannot be read.
+
+    :raises InputError: no run can be read
+    """
     # Imported here so that showing one file does not load what bundles and comparisons need.
     from schedperf.evidence.profile.sources import read_runs  # noqa: PLC0415
 
@@ -173,7 +182,7 @@ def _load_bundle(side: Side, point: Point, options: Wanted) -> Source[ProfileSam
 def _choose_point(bundles: Sequence[Bundle], requested: str | None) -> tuple[Point, str | None]:
     """Return the point to show, and a note if there are others.
 
-    :param requested: as the user wrote it; None: the first common to all bundles
+    :param requested: as the user wrote it; None for the first one common to all bundles
     :raises InputError: a bundle has no profile, or there is no such point
     """
     points_of = {bundle: _points_of(bundle) for bundle in bundles}
@@ -195,7 +204,7 @@ def _choose_point(bundles: Sequence[Bundle], requested: str | None) -> tuple[Poi
 def _points_of(bundle: Bundle) -> dict[Point, None]:
     # Imported here so that showing one file does not load what bundles and comparisons need.
     from schedperf.evidence.profile.sources import FOLDER  # noqa: PLC0415
-    from schedperf.perf_data.recorded import recorded_runs, why_not_recorded  # noqa: PLC0415
+    from schedperf.inputs.perf_data.recorded import recorded_runs, why_not_recorded  # noqa: PLC0415
 
     points = {Point.of(run): None for _, run, _ in recorded_runs(bundle, FOLDER)}
     if points:

@@ -9,21 +9,23 @@ import argparse
 import contextlib
 import itertools
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 import click
 from msgspec import Struct
 
+from schedperf.commands._answers import answering
+from schedperf.commands._collector_names import CollectorNames
 from schedperf.commands._left_over import warn_of_left_over
 from schedperf.commands._zipapp import write_zipapp
 from schedperf.model.errors import InputError
+from schedperf_collectors.contract import temporary_prefix
 from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, explain
 from schedperf_collectors.machine.orphans import (
     Moment,
@@ -34,22 +36,28 @@ from schedperf_collectors.machine.orphans import (
 from schedperf_collectors.machine.process import signal_name
 from schedperf_collectors.recorder.bundle import Names
 from schedperf_collectors.recorder.options import AB_ACTIONS, COMMANDS, make_parser
+from schedperf_collectors.recorder.recover import count_finished
 from schedperf_collectors.recorder.sides import read_settings
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"
-# An interpreter that takes longer to print its version is broken.
+# An interpreter that takes longer than this to print its version is considered broken.
 _VERSION_LIMIT_S = 10.0
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Invoke = Callable[[Sequence[str]], int]
 
+# What shells complete, by the placeholder of the value in the help.
+_TYPES: Mapping[str, click.ParamType[str]] = {"FILE": click.Path(), "NAMES": CollectorNames()}
+
 
 class _Ended(Struct, frozen=True, kw_only=True):
-    """The end of the recorder.
+    """How the recorder ended.
 
-    :param left: names of processes that it left running, because it was killed; they are killed
+    :param status: exit status; -N after signal N
+    :param left: names of the processes that a killed recorder left running, and that were then
+        killed
     """
 
     pid: int
@@ -81,36 +89,49 @@ class RecorderCommand(click.Command):
         return super().parse_args(ctx, [word for word in args if word != "--now" or not is_action])
 
 
-def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
-    """Run the recorder and return its exit status; draw its progress on a terminal.
+def run_recorder(arguments: Sequence[str]) -> int:
+    """Run `record` or `ab`; answer the recorder's questions, and draw its progress on a terminal.
 
-    :param lent: file descriptors that it inherits
+    :param arguments: name of the command, and its arguments
+    :return: its exit status; 128 + N after signal N
+    :raises InputError: the recorder's file cannot be written
     """
+    name, *rest = arguments
     with _zipapp() as program:
         # `ab status` and `ab stop` have no progress, and `ab --kernel` prints lines.
-        if not sys.stderr.isatty() or _is_action(arguments) or _boots_kernels(arguments):
-            return _exit_status(_wait([*program, *arguments], lent=lent), arguments)
-        read_fd, tell = os.pipe()
-        with (
-            os.fdopen(read_fd, encoding="utf-8") as events,
-            tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace") as last,
-        ):
-            # Imported here: importing rich takes 30 ms, too long for --help.
-            from schedperf.commands._live import draw  # noqa: PLC0415
+        if _is_action(arguments) or _boots_kernels(arguments):
+            return _exit_status(_wait([*program, *arguments]), arguments)
+        with answering() as lent:
+            command = [*program, name, "--ask-fd", f"{lent[0]},{lent[1]}"]
+            if sys.stderr.isatty():
+                return _exit_status(_draw(command, rest, lent), arguments)
+            return _exit_status(_wait([*command, *rest], lent=lent), arguments)
 
-            name, *rest = arguments
-            command = [*program, name, "--events", str(tell), *rest]
-            ended = _wait(
-                command,
-                stderr=last.fileno(),
-                lent=lent,
-                tell=tell,
-                while_running=lambda: draw(events),
-            )
-            # The recorder's own last line is printed here, after the bar is gone.
-            last.seek(0)
-            click.echo(last.read(), err=True, nl=False)
-            return _exit_status(ended, arguments)
+
+def _draw(command: Sequence[str], rest: Sequence[str], lent: Sequence[int]) -> _Ended:
+    """Run the recorder, and draw its progress.
+
+    :param rest: its arguments as given
+    """
+    read_fd, tell = os.pipe()
+    with (
+        os.fdopen(read_fd, encoding="utf-8") as events,
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace") as last,
+    ):
+        # Imported here: importing rich takes 30 ms, which would slow down --help.
+        from schedperf.commands._live import draw  # noqa: PLC0415
+
+        ended = _wait(
+            [*command, "--events", str(tell), *rest],
+            stderr=last.fileno(),
+            lent=lent,
+            tell=tell,
+            while_running=lambda: draw(events),
+        )
+        # The recorder's own last line is printed here, after the bar is gone.
+        last.seek(0)
+        click.echo(last.read(), err=True, nl=False)
+    return ended
 
 
 def run_doctor(arguments: Sequence[str]) -> int:
@@ -124,9 +145,9 @@ def run_doctor(arguments: Sequence[str]) -> int:
 def _zipapp() -> Iterator[list[str]]:
     """Write the recorder's file; yield the command that runs it.
 
-    :raises InputError: the file system is full
+    :raises InputError: the file cannot be written, e.g. because the file system is full
     """
-    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix()) as folder:
         path = Path(folder, "schedperf")
         try:
             write_zipapp(path)
@@ -135,12 +156,15 @@ def _zipapp() -> Iterator[list[str]]:
                 LARGER_TMPDIR if error.errno in OUT_OF_SPACE else "set TMPDIR to another directory"
             )
             raise InputError(f"{Path(folder).parent}: {explain(error)}; {remedy}") from error
-        # Isolated: PYTHONPATH belongs to this program, and the other Python may be older.
+        # Isolated, because PYTHONPATH is meant for this program, and the other Python may be older.
         yield [system_python(), "-I", str(path)]
 
 
 def system_python() -> str:
-    """Return the system's Python, which has the distribution's packages; or this process's."""
+    """Return the path of the system's Python, which has the distribution's packages.
+
+    If it is missing, does not work or is older than 3.9, return the path of this Python.
+    """
     try:
         subprocess.run(
             [_SYSTEM_PYTHON, "-I", "-c", _IS_NEW_ENOUGH],
@@ -161,9 +185,14 @@ def _wait(
     tell: int | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> _Ended:
-    """Run a command to its end. Pass signals on: the recorder then finishes its bundle.
+    """Run a command to its end and forward signals, so that the recorder finishes its bundle.
 
-    What a killed recorder leaves running, as its workload, is killed too.
+    Processes that a killed recorder leaves running, such as its workload, are killed too.
+
+    :param stderr: descriptor for its stderr; None for this process's
+    :param lent: descriptors that it inherits
+    :param tell: descriptor that it inherits and that this process closes; None if there is none
+    :param while_running: called once after its start
     """
     running: list[subprocess.Popen[bytes]] = []
     # A signal that arrives before the process exists is passed on as soon as it does.
@@ -193,7 +222,7 @@ def _wait(
                 command,
                 stderr=stderr,
                 pass_fds=passed,
-                # A killed parent would leave it recording.
+                # If the parent is killed, the recorder must not go on recording.
                 preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only
             )
         )
@@ -218,9 +247,7 @@ def _exit_status(ended: _Ended, arguments: Sequence[str]) -> int:
         return ended.status
     signum = -ended.status
     if signum not in _PASSED_ON:
-        for staging in Path(tempfile.gettempdir()).glob(f"schedperf-{ended.pid}-*"):
-            shutil.rmtree(staging, ignore_errors=True)
-        said = f"the recorder was killed by {signal_name(signum)}{_say_left(arguments)}"
+        said = f"the recorder was killed by {signal_name(signum)}{_describe_kept_runs(arguments)}"
         if ended.left:
             names = ", ".join(dict.fromkeys(ended.left))
             said += f"; processes that the recorder left running were killed: {names}"
@@ -238,15 +265,20 @@ def _boots_kernels(arguments: Sequence[str]) -> bool:
     return any(word.partition("=")[0] == "--kernel" for word in before)
 
 
-def _say_left(arguments: Sequence[str]) -> str:
+def _describe_kept_runs(arguments: Sequence[str]) -> str:
     name, *rest = arguments
     if not COMMANDS[name].takes_command or _is_action(arguments) or _boots_kernels(arguments):
         return ""
     written = [Names(path) for path in _bundles(name, rest)]
-    partial = [str(each.partial) for each in written if each.partial.exists()]
-    finished = f"finished runs are in {', '.join(partial)}" if partial else "nothing was recorded"
-    beside = (path for each in written for path in (each.reserve, each.manifest))
-    useless = [str(path) for path in beside if path.exists()]
+    kept = [str(each.partial) for each in written if count_finished(each.path)]
+    finished = f"finished runs are in {', '.join(kept)}" if kept else "no run was finished"
+    # Finished runs are recovered with the manifest beside them.
+    useless = [
+        str(path)
+        for each in written
+        for path in (each.partial, each.manifest)
+        if str(each.partial) not in kept and os.path.lexists(path)
+    ]
     remove = f" (remove {', '.join(useless)})" if useless else ""
     return f"; {finished}{remove}"
 
@@ -268,18 +300,21 @@ def _sentence(text: str) -> str:
 def parameters(
     actions: Sequence[argparse.Action], *, takes_command: bool
 ) -> Iterator[click.Parameter]:
-    """Yield the recorder's options as click options, each named ``_dest``."""
+    """Yield the recorder's options as click options, named "_" plus their ``dest``.
+
+    :param takes_command: whether to add the argument ``_command``
+    """
     for action in actions:
         yield click.Option(
             [*action.option_strings, f"_{action.dest}"],
             help=_sentence(action.help or ""),
             hidden=action.help == argparse.SUPPRESS,
             is_flag=action.nargs == 0,
-            # An option whose value may be left out.
+            # The value of this option is optional.
             flag_value=action.const if action.nargs == "?" else None,
             multiple=isinstance(action.default, list),
             metavar=str(action.metavar) if action.metavar else None,
-            type=click.Path() if action.metavar == "FILE" else None,
+            type=_TYPES.get(str(action.metavar)),
         )
     if takes_command:
         yield click.Argument(

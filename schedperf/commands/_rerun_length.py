@@ -9,11 +9,11 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.compare.advice.rerun import Command, show_word
+from schedperf.commands._rerun_commands import Command, show_word
+from schedperf.inputs.bundle.open import Bundle, open_bundle
 from schedperf_collectors.contract import format_template, point_key
 
-# Below this, start and end of the processes are a large part of a run.
+# Below this run time, start and end of the processes are a large part of a run.
 SHORTEST_S = 1.0
 LONG_ENOUGH_S = 5.0
 # Significant digits of a loop count.
@@ -31,7 +31,7 @@ class _Loops(Struct, frozen=True, kw_only=True):
     default: int
 
 
-# By the words with which the command begins.
+# By the first words of the command.
 _PROGRAMS: Mapping[tuple[str, ...], _Loops] = {
     ("hackbench",): _Loops(options=("-l", "--loops"), default=100),
     ("perf", "bench", "sched", "messaging"): _Loops(options=("-l", "--nr_loops"), default=100),
@@ -39,8 +39,11 @@ _PROGRAMS: Mapping[tuple[str, ...], _Loops] = {
 }
 
 
-def say_short_runs(commands: Sequence[Command]) -> Iterator[str]:
-    """Yield one line for each command whose runs, in the bundles that it wrote, are too short."""
+def short_run_warnings(commands: Sequence[Command]) -> Iterator[str]:
+    """Yield one line for each command whose runs, in the bundles that it wrote, are below 1 s.
+
+    :raises InputError: a bundle cannot be read
+    """
     for command in commands:
         times = [_shortest_run(path, command) for path in command.paths]
         shortest = min((time for time in times if time is not None), default=None)
@@ -49,7 +52,10 @@ def say_short_runs(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _shortest_run(path: str, command: Command) -> float | None:
-    """Return the median time of the clean runs of the quickest point, in the last boot."""
+    """Return the median time of the clean runs of the fastest point, in the last boot, in s.
+
+    :return: None if that boot has no clean run of the command's workload
+    """
     bundle: Bundle = open_bundle(Path(path))
     name = format_template(command.workload)
     times: dict[str, list[float]] = {}
@@ -72,7 +78,7 @@ def _say(command: Command, seconds: float) -> str:
 
 
 def _renamed(command: Command) -> Iterator[str]:
-    """Yield the options with other bundles: a longer workload is another workload."""
+    """Yield the options with new bundle names: a longer workload is a different workload."""
     for word in command.before:
         path = PurePath(word)
         if word in command.paths:
@@ -84,7 +90,11 @@ def _renamed(command: Command) -> Iterator[str]:
 
 
 def lengthen(words: Sequence[str], factor: float) -> tuple[str, ...] | None:
-    """Return the command with more loops; None for a benchmark that is not known.
+    """Return the command with more loops, rounded up to two significant digits.
+
+    It is None if the benchmark is unknown, or if its number of loops is a placeholder.
+
+    :param factor: by which the number of loops is multiplied
 
     >>> lengthen(["hackbench", "-l", "50"], 62.5)
     ('hackbench', '-l', '3200')

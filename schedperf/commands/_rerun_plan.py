@@ -6,41 +6,41 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from pathlib import Path, PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.compare.advice.booting import Booting
-from schedperf.compare.advice.rerun import (
+from schedperf.commands._rerun_commands import (
+    Boots,
     Changes,
     Command,
-    Program,
     Recording,
-    as_argument,
-    join,
     names_of_sides,
     read_recording,
     record_boots,
     record_in_guests,
     record_in_turns,
     record_side,
+    show,
 )
+from schedperf.compare.advice.intent import as_argument
+from schedperf.compare.advice.recorded import Program
 from schedperf.compare.comparability import blocking_fields, flatten_host
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.inputs.side import Side, name_sides
 from schedperf.model.errors import InputError
 from schedperf.model.host import has_other_kernel, read_host
 from schedperf.model.text import clean_line, join_names, list_some
-from schedperf.runs.side import Side, name_sides
-from schedperf_collectors.contract import PLACEHOLDER
+from schedperf_collectors.contract import PLACEHOLDER, temporary_prefix
 from schedperf_collectors.host import describe_host
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import Capture
 
 DEFAULT_FOLDER = "rerun"
 FEWEST_SIDES = 2
-# Fields that a note lists.
+# Number of fields that a note lists.
 MOST_FIELDS = 4
 # Groups of host.json that no setup changes.
 FIXED_GROUPS = ("kernel.", "cpu.", "topology.", "memory.", "virtualisation.")
@@ -51,7 +51,10 @@ Host = Mapping[str, object]
 class Request(Struct, frozen=True, kw_only=True):
     """What the user asked for.
 
-    :param kernels: images for guests, by the names of the bundles
+    :param paths: the bundles, base first
+    :param kernels: images for guests, by the names of the bundles; empty without guests
+    :param append: add runs to the given bundles
+    :param output: directory for new bundles; None for ``rerun``, ``rerun-2`` ...
     :param every_side: plan the commands of all sides, even of those whose kernel is not booted
     """
 
@@ -64,10 +67,10 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What is to be run.
+    """The commands to run, and what the user must know about them.
 
     :param folder: directory of the new bundles; None if runs are appended
-    :param notes: what the user should know before, one line each
+    :param notes: what the user should know before they run, one line each
     :param missing: what the commands need and this machine lacks, one clause each
     :param afterwards: what to do when all commands have ended, one line each
     """
@@ -83,7 +86,8 @@ class _Candidate(Struct, frozen=True, kw_only=True):
     """One bundle, and what this machine lacks to record it.
 
     :param target: path of the bundle to write, or to add to
-    :param steps: what has to be done first: "boot 6.12-tip (build id 3f2a…)"; () for nothing
+    :param steps: what has to be done first: "boot 6.12-tip (build id 3f2a…)"; () if nothing has to
+        be done
     """
 
     recording: Recording
@@ -98,9 +102,10 @@ class _Candidate(Struct, frozen=True, kw_only=True):
 
 
 def make_plan(request: Request) -> Plan:
-    """Return what records the bundles again.
+    """Return the plan that records the bundles again.
 
-    :raises InputError: nothing can be recorded with what is given, or booted
+    :raises InputError: a bundle cannot be read or recorded again; the bundles or options do not fit
+        each other; the output exists; or another kernel must be booted before any side is recorded
     """
     bundles = [open_bundle(path) for path in request.paths]
     recordings = [read_recording(bundle) for bundle in bundles]
@@ -146,22 +151,27 @@ def make_plan(request: Request) -> Plan:
         folder=folder,
         notes=tuple(_notes(recorded, here, request)),
         missing=tuple(_missing([side.recording for side in recorded])),
-        afterwards=tuple(_afterwards(sides)),
+        # `schedperf ab` ends with the command that compares.
+        afterwards=() if are_interleaved else tuple(_afterwards(sides)),
     )
 
 
 def _of_kernel(recording: Recording, side: Side, here: Host, steps: Sequence[str]) -> Recording:
-    """Return a recording without its commit if another kernel than the recorded one will run."""
+    """Return a recording without its commit if a different kernel runs and no steps are needed.
+
+    :param here: host.json of this machine
+    :param steps: what has to be done first, e.g. to boot the recorded kernel
+    """
     if steps or not has_other_kernel(side.bundle.host_fields, here):
         return recording
     return replace(recording, source="")
 
 
 def describe_this_machine() -> Host:
-    """Return host.json of this machine, without running anything of a bundle."""
-    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+    """Return host.json of this machine, without executing anything from a bundle."""
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix()) as folder:
         capture = Capture(Path(folder), os.getpid(), {})
-        # As a file has it: tuples are lists, and numbers that are keys are texts.
+        # Convert the values as JSON would: tuples become lists, and numeric keys become strings.
         fields: Host = json.loads(json.dumps(describe_host(System(), capture)))
     return fields
 
@@ -204,15 +214,16 @@ def _file_names(recordings: Sequence[Recording], *, are_interleaved: bool) -> li
     names: list[str] = []
     for recording in recordings:
         numbered = (f"{recording.stem}-{number}.tar" for number in count(2))
-        name = f"{recording.stem}.tar"
-        names.append(next(numbered) if name in names else name)
+        candidates = chain([f"{recording.stem}.tar"], numbered)
+        names.append(next(name for name in candidates if name not in names))
     return names
 
 
 def _folder(output: Path | None, names: Sequence[str], *, are_apart: bool) -> Path:
     """Return the directory of the new bundles.
 
-    :param are_apart: some side is recorded another time, so that some bundles may exist
+    :param are_apart: whether a side will be recorded later, so that some bundles may exist already
+    :raises InputError: bundles exist in ``output``, and may not
     """
     enough = all if are_apart else any
     if output is not None:
@@ -233,7 +244,7 @@ def _steps(
     host = bundle.host_fields
     are_kernels = any(has_other_kernel(host, other.host_fields) for other in bundles)
     if (are_kernels or request.append) and has_other_kernel(host, here):
-        yield f"boot {_say_kernel(host)}"
+        yield f"boot {_name_kernel(host)}"
     if bundle.setup or bundle.service or are_kernels or len(bundles) == 1:
         return
     # One kernel, no setup and no service: the user set what differs.
@@ -244,7 +255,7 @@ def _steps(
             yield f"set {path} to {clean_line(str(recorded.get(path)))}"
 
 
-def _say_kernel(host: Host) -> str:
+def _name_kernel(host: Host) -> str:
     kernel = read_host(host).kernel
     build_id = f"build id {kernel.build_id}" if kernel.build_id else kernel.version
     known = f" ({build_id})" if build_id else ""
@@ -257,10 +268,10 @@ def _choose_ready(sides: Sequence[_Candidate], *, is_new: bool) -> list[_Candida
     if chosen:
         return chosen
     done = f"{', '.join(side.target for side in ready)}: already recorded; " if ready else ""
-    raise InputError(f"{done}{_say_steps(sides)}, then repeat this command")
+    raise InputError(f"{done}{_join_steps(sides)}, then repeat this command")
 
 
-def _say_steps(sides: Sequence[_Candidate]) -> str:
+def _join_steps(sides: Sequence[_Candidate]) -> str:
     names: dict[str, list[str]] = {}
     for side in sides:
         if side.steps:
@@ -297,12 +308,15 @@ def _in_turns(sides: Sequence[_Candidate], request: Request) -> Iterator[Command
 
 
 def _common(recordings: Sequence[Recording]) -> list[int]:
-    """Return the places, in base, of the workloads that all sides have."""
-    names = [{work.name for work in recording.workloads} for recording in recordings]
+    """Return the indexes, in base, of the workloads that all sides have.
+
+    :raises InputError: there is none
+    """
+    names = [{work.given.name for work in recording.workloads} for recording in recordings]
     common = [
         place
         for place, work in enumerate(recordings[0].workloads)
-        if all(work.name in each for each in names)
+        if all(work.given.name in each for each in names)
     ]
     if not common:
         raise InputError(
@@ -319,7 +333,7 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
         raise InputError(f"the kernel image of {lacking[0]} is not in the bundle; add {needed}")
     if len(request.kernels) < FEWEST_SIDES:
         raise InputError("one kernel given (expected at least two); give --kernel NAME=IMAGE twice")
-    # base first, whatever the order of the options.
+    # Base comes first, whatever the order of the options.
     names = dict.fromkeys((*(r.stem for r in recordings), *request.kernels))
     kernels = {name: request.kernels[name] for name in names}
     files = [f"{name}.tar" for name in kernels]
@@ -356,46 +370,48 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
 
 
 def _plan_boots(request: Request, recordings: Sequence[Recording]) -> Plan:
-    """Plan what boots the kernels of these bundles again, all at once."""
+    """Return the plan for bundles of `ab --kernel`: one command that boots all their kernels.
+
+    :raises InputError: runs are to be added, the bundles are of several commands, or they exist
+    """
     if request.append:
         raise InputError(
             "--append: `ab --kernel` only writes new bundles; leave out --append, and choose the "
             "number of boots with --boots"
         )
     base = recordings[0]
-    work = base.workloads[0]
-    booting = work.options.booting
-    others = [each.workloads[0].options.booting for each in recordings]
-    if booting is None or any(other != booting for other in others):
+    boots = base.boots
+    given = {each.workloads[0].given for each in recordings}
+    if boots is None or len(given) > 1:
         raise InputError(
             f"{base.path}: recorded by another `ab --kernel` command than the other bundles "
             "(expected the bundles of one); record them again one by one"
         )
-    folder = _folder(request.output, [f"{name}.tar" for name in booting.names], are_apart=False)
-    command = record_boots(base, work, booting, request.changes, output=as_argument(str(folder)))
-    is_here = booting.target is None
-    where = "this machine" if booting.target is None else booting.target.removeprefix("ssh:")
+    folder = _folder(request.output, [f"{name}.tar" for name in boots.names], are_apart=False)
+    command = record_boots(recordings, boots, request.changes, output=as_argument(str(folder)))
+    is_here = boots.target is None
+    where = "this machine" if boots.target is None else boots.target.removeprefix("ssh:")
     when = "after the last boot (see `schedperf ab status`): " if is_here else ""
-    added = [clean_line(each.name) for each in base.workloads[1:]]
+    added = [clean_line(each.given.name) for each in base.workloads[1:]]
     return Plan(
-        # It ends on another machine, or after this one has rebooted.
+        # The recording continues on another machine, or after this one has rebooted.
         commands=(replace(command, paths=()),) if is_here else (command,),
         folder=folder,
         notes=(
             f"the command reboots {where}",
             *(f"{name}: not recorded again, because it was added by `record`" for name in added),
         ),
-        missing=tuple(_missing_of_boots(recordings, booting)),
-        afterwards=(f"{when}{join('compare', *command.paths)}",),
+        missing=tuple(_missing_of_boots(recordings, boots)),
+        afterwards=(f"{when}{show('compare', *command.paths)}",),
     )
 
 
-def _missing_of_boots(recordings: Sequence[Recording], booting: Booting) -> Iterator[str]:
-    for path in booting.programs:
+def _missing_of_boots(recordings: Sequence[Recording], boots: Boots) -> Iterator[str]:
+    for path in boots.programs:
         if not Path(path).is_file():
             yield f"{clean_line(path)}: no such file (called for the boots); copy it there"
-    # The workload runs on the target.
-    if booting.target is None:
+    # The workload runs on the target machine.
+    if boots.target is None:
         yield from _missing(recordings)
 
 
@@ -411,10 +427,10 @@ def _folder_of_guests(recordings: Sequence[Recording]) -> Path:
 
 def _notes(recorded: Sequence[_Candidate], here: Host, request: Request) -> Iterator[str]:
     if any(side.steps for side in recorded):
-        yield _say_steps(recorded)
+        yield _join_steps(recorded)
     texts: dict[str, list[str]] = {}
     for side in recorded:
-        for text in _say_other_machine(side, here, request):
+        for text in _notes_on_machine(side, here, request):
             texts.setdefault(text, []).append(side.recording.stem)
     for text, names in texts.items():
         yield f"{join_names(names)}: {text}"
@@ -422,11 +438,11 @@ def _notes(recorded: Sequence[_Candidate], here: Host, request: Request) -> Iter
         yield "the bundles were recorded under emulation, so runs may be too short on this machine"
 
 
-def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterator[str]:
+def _notes_on_machine(side: _Candidate, here: Host, request: Request) -> Iterator[str]:
     host = side.host
-    words = {word for work in side.recording.workloads for word in work.words}
+    words = {word for work in side.recording.workloads for word in work.given.workload}
     fields = blocking_fields(host, here, treatment=side.side.bundle.treatment, programs=words)
-    # The setup and the service set other fields; neither has not run yet.
+    # The setup and the service set other fields; neither has run yet.
     is_fixed = FIXED_GROUPS if side.recording.has_setting else ("",)
     differing = [path for path in fields if path.startswith(is_fixed)]
     listed = list_some(differing, MOST_FIELDS)
@@ -438,7 +454,7 @@ def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterat
     if differing:
         yield f"recorded on a machine with different {listed}"
     if has_other_kernel(host, here) and not side.steps:
-        yield f"recorded on {_say_kernel(host)}; the running kernel is {_say_kernel(here)}"
+        yield f"recorded on {_name_kernel(host)}; the running kernel is {_name_kernel(here)}"
 
 
 def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
@@ -455,7 +471,7 @@ def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
             f"{clean_line(file)}: no such file (needed by {clean_line(needed)}); copy it from the "
             f"original machine to {place}"
         )
-    programs = dict.fromkeys(w.words[0] for r in recordings for w in r.workloads)
+    programs = dict.fromkeys(w.given.workload[0] for r in recordings for w in r.workloads)
     for program in programs:
         if program not in users and not PLACEHOLDER.search(program) and not shutil.which(program):
             yield f"{clean_line(program)}: no such program; install it or add it to PATH"
@@ -465,10 +481,10 @@ def _afterwards(sides: Sequence[_Candidate]) -> Iterator[str]:
     waiting = [side for side in sides if side.steps and not Path(side.target).exists()]
     appended = [side for side in sides if side.steps and side.target == side.recording.path]
     if waiting or appended:
-        yield f"{_say_steps(waiting or appended)}, then repeat this command"
+        yield clean_line(f"{_join_steps(waiting or appended)}, then repeat this command")
         return
     if len(sides) == 1:
         if sides[0].target != sides[0].recording.path:
-            yield join("compare", sides[0].recording.path, sides[0].target)
+            yield show("compare", sides[0].recording.path, sides[0].target)
         return
-    yield join("compare", *(side.target for side in sides))
+    yield show("compare", *(side.target for side in sides))

@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.open import open_bundle
 from schedperf.commands._examples import lacks
 from schedperf.evidence.schedstat.capture import (
     MOST_CPUS,
@@ -38,19 +37,20 @@ from schedperf.evidence.schedstat.section import (
     load_sides,
     spell_functions,
 )
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import Side, side_name
+from schedperf.inputs.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
 from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.model.text import join_names
 from schedperf.runs.captured import why_nothing
-from schedperf.runs.side import Side, side_name
-from schedperf.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
 
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")
 # A directory of runs; each run is a file or a directory.
 MOST_RUNS = 1000
-# A report of 8192 CPUs with five levels has 180 MB; larger files are refused.
+# A report of 8192 CPUs with five levels is 180 MB; larger files are refused.
 LARGEST_REPORT_BYTES = 256 << 20
 KINDS = (
     "a bundle, a directory with the files before and after, two files as BEFORE,AFTER, or a "
@@ -59,11 +59,11 @@ KINDS = (
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What to show.
+    """Which counts to show.
 
-    :param cpus: count only these CPUs; None: all
-    :param hz: CONFIG_HZ of the kernels, which files do not record; None: unknown
-    :param point: point of a bundle; None: all
+    :param cpus: count only these CPUs; None for all
+    :param hz: CONFIG_HZ of the kernels, which files do not record; None if unknown
+    :param point: parameters of a bundle's runs: "groups=4"; None for all
     """
 
     cpus: Collection[int] | None
@@ -74,7 +74,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
 def describe(sources: Sequence[str], options: Wanted) -> Schedstat:
     """Read the sources, one per side, and return the record.
 
-    :raises InputError: one cannot be read, or has no counts
+    :raises InputError: a source cannot be read, has no counts or lacks the point; or the sides have
+        no counter in common
     """
     sides, kernels = _load(sources, options)
     data = analyse_sides(sides, options.cpus)
@@ -114,7 +115,7 @@ def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], options:
 def parse_cpus(text: str) -> frozenset[int]:
     """Return the CPUs of a list as the kernel writes it: ``0-3,8``.
 
-    :raises InputError: the text is not such a list
+    :raises InputError: the text is not such a list, or has a CPU number above the limit
     """
     cpus: set[int] = set()
     for part in text.split(","):
@@ -186,7 +187,7 @@ def _without_workload(side: SideOf[SchedCounts]) -> SideOf[SchedCounts]:
 
 
 def _load_files(source: str, name: str, options: Wanted) -> SideOf[SchedCounts] | None:
-    # None: not a file or directory of these kinds, so it must be a bundle.
+    # None means that it is not a file or directory of these kinds, so it must be a bundle.
     changes = _changes(source)
     if changes is None:
         return None

@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from schedperf.bundle.manifest import SourceEntry
 from schedperf.commands._summary import BundleSummary, Machine, PointSummary, RunSummary
-from schedperf.model.text import clean_line, make_console
+from schedperf.inputs.bundle.manifest import SourceEntry
+from schedperf.model.text import clean_beginnings, clean_line, make_console
 
 # Wall times above this many seconds get one decimal, others three.
 _LONG_S = 100.0
@@ -18,7 +18,10 @@ _BELOW_HEADING = (0, 0, 0, 2)
 
 
 def format_summary(summary: BundleSummary, *, list_runs: bool) -> str:
-    """Format a summary to the terminal's width; 78 columns without a terminal."""
+    """Format a summary to the terminal's width; 78 columns without a terminal.
+
+    :param list_runs: whether to list each run
+    """
     console = make_console()
     with console.capture() as capture:
         for heading, table in _parts(summary, list_runs=list_runs):
@@ -26,7 +29,8 @@ def format_summary(summary: BundleSummary, *, list_runs: bool) -> str:
             console.print(Padding(table, _BELOW_HEADING))
             console.print()
     # Tables pad their last column, too.
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().split("\n")) + "\n"
+    lines = "\n".join(line.rstrip() for line in capture.get().rstrip().split("\n"))
+    return clean_beginnings(f"{lines}\n")
 
 
 def _parts(summary: BundleSummary, *, list_runs: bool) -> Iterator[tuple[str, Table]]:
@@ -96,7 +100,7 @@ def _facts(summary: BundleSummary) -> Table:
     version = f" by schedperf {summary.tool_version}" if summary.tool_version else ""
     verified = summary.verification
     rows = [
-        # Of an imported bundle the version is that of the importer.
+        # An imported bundle has the version of the importer.
         (
             "recorded",
             f"{recorded}{' UTC' if summary.created else ''}{'' if summary.imported else version}",
@@ -138,7 +142,10 @@ def _levels(summary: BundleSummary) -> str:
 
 
 def _usual_treatment(summary: BundleSummary) -> Iterator[str]:
-    """Yield what can differ from the other side without a field of host.json that says so."""
+    """Yield treatments that need no ``--vary``.
+
+    The kernel, unless the runs were interleaved; the setup if there is one, or if they were.
+    """
     if not summary.is_side_of_ab:
         yield "the kernel"
     if summary.is_side_of_ab or summary.setup:
@@ -177,7 +184,10 @@ def _runs_heading(summary: BundleSummary) -> str:
 
 
 def _point_table(points: Sequence[PointSummary]) -> Table:
-    """Draw one row per point; columns that are the same in all rows are left out."""
+    """Draw one row per point.
+
+    A single workload is not shown, nor are warm-up and discarded runs if there are none.
+    """
     several = len({point.workload for point in points}) > 1
     warmed = any(point.warmup for point in points)
     discarded = any(point.discarded for point in points)
@@ -246,7 +256,7 @@ def _capture_table(summary: BundleSummary) -> Table:
 
 
 def _weaknesses(summary: BundleSummary) -> Iterator[tuple[str, str]]:
-    """Yield the bundle's caveats."""
+    """Yield kind and text of what weakens the bundle: incomplete, caveats, and damaged members."""
     if not summary.complete:
         yield "incomplete", summary.incomplete_reason or "no reason recorded"
     for caveat in summary.caveats:

@@ -13,22 +13,23 @@ import zstandard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.files import read_head
-from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.inputs.bundle.files import read_head
+from schedperf.inputs.bundle.open import Bundle, open_bundle
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, RunKey, SideOf
 
 if TYPE_CHECKING:
-    # The records of c2c take longer to import than all the rest of this module.
+    # The records of c2c take longer to import than the rest of this module.
     from schedperf.evidence.c2c.record import SourceKind
 
-# Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.
+# Magic numbers of a file and of a pipe, in either byte order; the last one is from perf before
+# Linux 2.6.39.
 MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
 
 # Offset of the magic in a tar header (ustar, POSIX and GNU), and the bytes needed to see it.
 _USTAR = slice(257, 262)
 _HEAD_BYTES = 512
-# Compressed bytes that contain these, whatever the compression.
+# Compressed data whose first bytes are these, for all supported compressions.
 _PACKED_BYTES = 1 << 17
 # Files written by perf record --threads; "data" describes all of them.
 _PART = re.compile(r"data\.[0-9]+")
@@ -37,9 +38,9 @@ Content = TypeVar("Content")
 
 
 class Source(Struct, Generic[Content], frozen=True, kw_only=True):
-    """One source, and what is looked at of it.
+    """One source, and the part of it that is shown.
 
-    :param point: workload and point of a bundle's runs; "" where there is no bundle
+    :param point: workload and point of a bundle's runs; "" if the source is not a bundle
     """
 
     path: Path
@@ -51,7 +52,7 @@ class Source(Struct, Generic[Content], frozen=True, kw_only=True):
 def source_of_file(
     path: Path, kind: "SourceKind", content: Content, notes: Iterable[str]
 ) -> Source[Content]:
-    """Return a file that is of one run alone."""
+    """Return the source for a file that contains a single run."""
     key = RunKey(side="", workload="", point="", boot=0, run=0)
     run = Captured(key=key, content=content)
     side = SideOf(name="", label=path.name, kind="clean", runs=(run,), notes=tuple(notes))
@@ -59,7 +60,10 @@ def source_of_file(
 
 
 def tell_apart(sources: Sequence[Source[Content]]) -> list[Source[Content]]:
-    """Return the sources with labels that differ: two files of one name are told by their paths."""
+    """Return the sources with unique labels.
+
+    If two labels are equal, all sources are labelled by their paths.
+    """
     if len({source.side.label for source in sources}) == len(sources):
         return [*sources]
     return [
@@ -68,7 +72,10 @@ def tell_apart(sources: Sequence[Source[Content]]) -> list[Source[Content]]:
 
 
 def is_perf_data(path: Path) -> bool:
-    """Return whether a file or directory was written by perf record."""
+    """Return whether a path is a file written by perf record, or any directory.
+
+    ``perf record --threads`` writes a directory.
+    """
     if path.is_dir():
         return True
     return read_head(path, len(MAGICS[0])) in MAGICS
@@ -77,7 +84,7 @@ def is_perf_data(path: Path) -> bool:
 def open_source(path: Path) -> Bundle:
     """Open a source other than perf.data.
 
-    :raises InputError: it is not a bundle, or a damaged one
+    :raises InputError: it is not a bundle, or is damaged
     """
     head = read_head(path, _PACKED_BYTES)
     if head:
@@ -109,7 +116,10 @@ def _check_kind(path: Path, head: bytes) -> None:
 
 
 def _unpack(head: bytes) -> tuple[str, bytes] | None:
-    """Return how a file is compressed and its first bytes; None if it is not compressed."""
+    """Return how a file is compressed, and its first bytes unpacked; None if it is not compressed.
+
+    The bytes are empty if the file is damaged.
+    """
     for magic, (compression, unpack) in _COMPRESSIONS.items():
         if head.startswith(magic):
             try:

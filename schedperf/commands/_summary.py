@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from schedperf.bundle.manifest import SourceEntry
-from schedperf.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
-from schedperf.model.cores import name_model
+from schedperf.inputs.bundle.manifest import SourceEntry
+from schedperf.inputs.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
 from schedperf.model.host import Host
 
 SCHEMA = "schedperf/show/1"
@@ -17,10 +16,13 @@ SCHEMA = "schedperf/show/1"
 class PointSummary(Struct, frozen=True, kw_only=True):
     """The runs of one workload at one point.
 
-    :param clean: clean runs that succeeded, warm-up excluded
+    :param clean: clean (not instrumented) runs that succeeded, warm-up excluded
+    :param instrumented: runs with intrusive collectors that succeeded, warm-up excluded
+    :param warmup: warm-up runs, also failed ones
     :param failed: clean and instrumented runs whose workload failed, warm-up excluded
-    :param discarded: those that measured something else than they should, warm-up excluded
-    :param wall_min_s: shortest clean run; None without a clean run
+    :param discarded: runs that did not measure what they should, warm-up excluded
+    :param wall_min_s: wall time of the shortest of the clean runs; None if none is recorded
+    :param wall_max_s: that of the longest
     """
 
     workload: str
@@ -35,7 +37,12 @@ class PointSummary(Struct, frozen=True, kw_only=True):
 
 
 class BootSummary(Struct, frozen=True, kw_only=True):
-    """One boot."""
+    """One boot.
+
+    :param boot_id: that of its first run; None if not recorded, or without runs
+    :param kernel: release; None if not recorded
+    :param runs: warm-up excluded, failed ones included
+    """
 
     number: int
     boot_id: str | None
@@ -44,7 +51,7 @@ class BootSummary(Struct, frozen=True, kw_only=True):
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """Why a collector captured nothing, and how often."""
+    """Why a collector captured nothing, with the number of times."""
 
     status: str
     reason: str
@@ -55,7 +62,10 @@ class CollectorSummary(Struct, frozen=True, kw_only=True):
     """What one collector captured.
 
     :param captured: number of boots or runs captured
+    :param files: number of files in the bundle
+    :param bytes: size of these files, uncompressed
     :param seconds: total time spent capturing; None if not recorded
+    :param reasons: why it captured nothing for some boots or runs
     """
 
     collector: str
@@ -67,7 +77,15 @@ class CollectorSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
-    """One run."""
+    """One run.
+
+    :param folder: its directory in the bundle
+    :param kind: "clean" or "instrumented"
+    :param order: its position among the runs of the recording
+    :param start: when it started, ISO 8601; None if not recorded
+    :param wall_s: wall time; None if not recorded
+    :param outcome: "ok", or why it has no result
+    """
 
     folder: str
     workload: str
@@ -81,7 +99,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """The machine, from host.json of the first boot; None: not recorded."""
+    """The machine, from host.json of the first boot; a field is None if it was not recorded."""
 
     cpu: str | None
     cpus: int | None
@@ -100,7 +118,9 @@ class Machine(Struct, frozen=True, kw_only=True):
 class Verification(Struct, frozen=True, kw_only=True):
     """The result of verifying every member against its checksum.
 
-    :param digest: of all data; None if a member is damaged
+    :param members: number of members
+    :param broken: names of the members that do not match their checksum
+    :param digest: SHA-256 of all data; None if a member is damaged
     """
 
     members: int
@@ -116,7 +136,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     :param finished_runs: warm-up excluded, failed ones included
     :param imported: format that the bundle was imported from; None if it was recorded
     :param source: commit that the kernel was built from; None if not given
-    :param machine_name: that the site gives to machines of this kind; None if not given
+    :param machine_name: the site's name for machines of this kind; None if not given
     :param is_side_of_ab: whether the runs were interleaved with those of another setup
     :param factors: levels of the side: {"kernel": "new", "setting": "on"}; {} without a design
     :param verification: None unless requested
@@ -204,7 +224,7 @@ def _verification(bundle: Bundle) -> Verification:
 def _machine(host: Host) -> Machine:
     cpu, kernel, nodes = host.cpu, host.kernel, host.topology.nodes
     return Machine(
-        cpu=cpu.model and name_model(cpu.model),
+        cpu=cpu.model,
         cpus=cpu.count_online,
         nodes=None if nodes is None else len(nodes),
         memory_bytes=host.memory.total_bytes,

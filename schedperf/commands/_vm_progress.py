@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from schedperf.lab.vm.session import News
 from schedperf.model.text import clean_line, make_console
-from schedperf.vm.session import News
 from schedperf_collectors.recorder.progress import format_duration
 
 Show = Callable[[str, bool], None]
@@ -16,7 +16,7 @@ Show = Callable[[str, bool], None]
 
 @contextlib.contextmanager
 def telling(*, quiet: bool) -> Iterator[Callable[[News], None]]:
-    """Yield a function that shows the news of a session.
+    """Yield a function that prints the events of a session on stderr, with a bar on a terminal.
 
     :param quiet: show warnings only
     """
@@ -57,9 +57,11 @@ def _bar() -> Iterator[tuple[Show, Callable[[News, str], None]]]:
 
 
 class _Teller:
-    """Turns news into lines of text.
+    """Formats events as lines of text.
 
-    :param turn: moves a bar, which replaces the line per run
+    :param show: prints a line, given whether it is a warning
+    :param turn: updates a progress bar, which replaces the line per run; None without a bar
+    :param quiet: show warnings only
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class _Teller:
         self._said: set[str] = set()
 
     def tell(self, news: News) -> None:
-        """Show one piece of news."""
+        """Print one event, or show it in the bar; some events print nothing."""
         doing, is_lasting = self._describe(news)
         if not doing:
             return
@@ -83,7 +85,7 @@ class _Teller:
             self._show(f"[{clock}] boot {news.boot}/{news.boots} {news.kernel}: {doing}", warns)
 
     def _describe(self, news: News) -> tuple[str, bool]:
-        """Return what is going on, and whether the line stays; "" for nothing."""
+        """Return the current activity ("" for none), and whether its line stays."""
         if news.what == "recording":
             return self._describe_event(news)
         if news.what == "booted":
@@ -99,7 +101,7 @@ class _Teller:
         if kind == "run":
             said = clean_line(f"run {event.get('done')}/{event.get('total')} {event.get('said')}")
             return said, "failed" in said
-        # Every boot repeats what cannot be captured.
+        # Every boot repeats the same failures of collectors, so they are printed once.
         text = clean_line(str(event.get("text", "")))
         if kind not in {"note", "warning"} or text in self._said:
             return "", False

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedperf.commands._lean import lean
 from schedperf.commands._outputs import (
     draw_for_stdout,
     dump_json,
@@ -69,7 +68,6 @@ USUAL_LIMIT = 10
 )
 @limit_option(USUAL_LIMIT, "cache lines")
 @json_option("the whole result")
-@lean()
 def command(
     paths: tuple[Path, ...],
     *,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedperf.commands._better import BETTER, directions_of, warn_of_unknown_metrics
-from schedperf.commands._lean import lean
 from schedperf.commands._outputs import STDOUT, append_file, open_outputs, write_output
 
 if TYPE_CHECKING:
@@ -22,21 +21,29 @@ Examples:
   schedperf compare base.tar new.tar --all
   schedperf compare base.tar new.tar --html report.html
   schedperf compare base.tar new.tar --json - | jq .overall
+  schedperf compare base.tar new.tar --history earlier/
+  schedperf compare base.tar new.tar --boot-sd 1%
   schedperf compare base.csv new.csv
 """
 
 # A comparison needs two.
 FEWEST_BUNDLES = 2
-LARGEST_MARGIN = 0.5
+LARGEST_PERCENTAGE = 0.5
 DEFAULT_FORMAT = "text"
-# The text that is written beside a page.
+# The text report that is written beside a page.
 BESIDE = "text beside"
 
 
 class _Percentage(click.ParamType["float"]):
-    """A fraction given as ``3%`` or ``0.03``."""
+    """A fraction given as ``3%`` or ``0.03``: above 0 and at most 0.5.
+
+    :param what: its name in messages
+    """
 
     name = "percentage"
+
+    def __init__(self, what: str) -> None:
+        self._what = what
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -47,10 +54,10 @@ class _Percentage(click.ParamType["float"]):
             share = float(number) / (100.0 if number != text else 1.0)
         except ValueError:
             hint = "expected a percentage or a fraction, e.g. 3% or 0.03"
-            self.fail(f"invalid margin {text!r} ({hint})", param, ctx)
-        if not 0.0 < share <= LARGEST_MARGIN:
-            hint = f"; it means {share:.0%}" if share > LARGEST_MARGIN else ""
-            limits = f"above 0% and at most {LARGEST_MARGIN:.0%}"
+            self.fail(f"invalid {self._what} {text!r} ({hint})", param, ctx)
+        if not 0.0 < share <= LARGEST_PERCENTAGE:
+            hint = f"; it means {share:.0%}" if share > LARGEST_PERCENTAGE else ""
+            limits = f"above 0% and at most {LARGEST_PERCENTAGE:.0%}"
             self.fail(
                 f"{text!r} is out of range{hint} (expected {limits}, e.g. 3% or 0.03)", param, ctx
             )
@@ -97,7 +104,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 @click.option("--better", **BETTER)
 @click.option(
     "--margin",
-    type=_Percentage(),
+    type=_Percentage("margin"),
     default="3%",
     show_default=True,
     help="Set the equivalence margin: no-change requires a 90% CI within the margin and no "
@@ -105,10 +112,17 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 )
 @click.option(
     "--history",
-    metavar="FILE",
+    metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Use this earlier recording from the same machine to estimate the variance.",
+    help="Use this earlier recording from the same machine, or all recordings in this directory, "
+    "to estimate the variance of runs and of boots.",
+)
+@click.option(
+    "--boot-sd",
+    type=_Percentage("standard deviation"),
+    help="Set the standard deviation between boots of one kernel, which results with one boot per "
+    "side include.  [default: from --history, else 10%]",
 )
 @click.option(
     "--base",
@@ -116,7 +130,6 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     help="If the input is one table with several sides, use this side as base.  "
     "[default: the first side]",
 )
-@lean()
 def command(
     paths: tuple[Path, ...],
     *,
@@ -129,6 +142,7 @@ def command(
     better: tuple[str, ...],
     margin: float,
     history: tuple[Path, ...],
+    boot_sd: float | None,
     base: str | None,
 ) -> int:
     """Compare bundles: what changed, how certain it is, and why.
@@ -144,13 +158,16 @@ def command(
 
     warn_of_left_over()
     are_tables = _are_tables((*paths, *history))
-    _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, better=better, base=base)
+    _refuse_misuse(
+        paths, are_tables=are_tables, allowed=allowed, better=better, boot_sd=boot_sd, base=base
+    )
     asked = {"html": html, "json": json}
     printed = choose_format(format_name, asked)
     request = CompareRequest(
         paths=paths,
         history=history,
         margin=margin,
+        boot_sd=boot_sd,
         allowed=allowed,
         better=tuple(directions_of(better).items()),
         base=base,
@@ -187,6 +204,7 @@ def _refuse_misuse(
     are_tables: bool,
     allowed: Sequence[str],
     better: Sequence[str],
+    boot_sd: float | None,
     base: str | None,
 ) -> None:
     if len(paths) < FEWEST_BUNDLES and not are_tables:
@@ -199,6 +217,8 @@ def _refuse_misuse(
         )
     if better and are_tables:
         raise click.UsageError("--better: tables have a column `better`; leave this option out")
+    if boot_sd is not None and are_tables:
+        raise click.UsageError("--boot-sd: tables do not identify boots; leave this option out")
     if allowed and are_tables:
         raise click.UsageError("--allow: tables have no fields of host.json; leave this option out")
 
@@ -212,9 +232,9 @@ def _text_beside(html: str | None) -> str | None:
 
 
 def _are_tables(paths: Sequence[Path]) -> bool:
-    from schedperf.importers.open import split_format  # noqa: PLC0415 # as above
+    from schedperf.inputs.importers.open import split_format  # noqa: PLC0415 # as above
+    from schedperf.inputs.tables.names import is_table  # noqa: PLC0415
     from schedperf.model.errors import InputError  # noqa: PLC0415
-    from schedperf.tables.names import is_table  # noqa: PLC0415
 
     tables = [path for path in paths if is_table(path) and split_format(path) is None]
     if tables and len(tables) < len(paths):
@@ -230,7 +250,9 @@ def _are_tables(paths: Sequence[Path]) -> bool:
 def choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
     """Return the format of stdout.
 
-    :raises click.UsageError: unknown, or several
+    :param name: value of ``--format``; None if not given
+    :param asked: output file by format; ``-`` asks for that format on stdout
+    :raises click.UsageError: the format is unknown, or several are requested
     """
     from schedperf_reports.formats import format_names  # noqa: PLC0415 # as above
 
@@ -257,7 +279,10 @@ def _use_drawings(names: Collection[str], *, everything: bool) -> bool:
 
 
 def _render_piped(comparison: "Comparison", **how: Any) -> str:
-    """Return the text as it is printed to a pipe, whatever the terminal is."""
+    """Return the text report as for a pipe, without colours, regardless of the terminal.
+
+    :param how: as in :func:`_render`
+    """
     from schedperf.model.text import PIPED_COLUMNS  # noqa: PLC0415 # as above
     from schedperf_reports.formats import Options, find_format  # noqa: PLC0415
 
@@ -266,7 +291,7 @@ def _render_piped(comparison: "Comparison", **how: Any) -> str:
 
 
 def _render(comparison: "Comparison", name: str, **how: Any) -> str:
-    """Return the comparison in a format.
+    """Return the comparison in a format, for the terminal or pipe on stdout.
 
     :param how: further fields of :class:`schedperf_reports.formats.Options`
     """
@@ -280,7 +305,7 @@ def _render(comparison: "Comparison", name: str, **how: Any) -> str:
 
 
 def _append(comparison: "Comparison", name: str, **how: Any) -> None:
-    """Append to the files that a CI system names in environment variables what a format adds.
+    """Append a format's additions to the files that a CI system names in environment variables.
 
     :param how: as in :func:`_render`
     """

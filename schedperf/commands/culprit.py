@@ -13,11 +13,11 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 if TYPE_CHECKING:
-    from schedperf.culprit.build import Part, Roles
-    from schedperf.culprit.commits import Ends
-    from schedperf.culprit.record import Bisection, Commit, Culprit, Links, Tree
+    from schedperf.inputs.git import Repository
     from schedperf.model.comparison import Comparison
-    from schedperf.series.git import Repository
+    from schedperf.publish.culprit.build import Part, Roles
+    from schedperf.publish.culprit.commits import Ends
+    from schedperf.publish.culprit.record import Bisection, Commit, Culprit, Links, Tree
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 _SIDE = re.compile(r"(.+):(new\d*)\Z", re.DOTALL)
@@ -56,7 +56,7 @@ def command() -> None:
 
 
 RECORD = click.argument("path", metavar="CULPRIT.json", type=click.Path(path_type=Path))
-# Each measures something else about the commit.
+# Each of these measures another aspect of the commit.
 ROLES = (
     click.option("--retest", metavar="FILE",
                  help="Add the retest: good and bad on other boots. Texts report it."),
@@ -109,8 +109,8 @@ def new(path: Path, found: str, good: str, bad: str, *, parent: bool, **options:
     Of a comparison of a series, the largest significant step is used: its side is bad and the one
     before it good. If commits between good and bad were not tested, the record is about the range.
     """
-    from schedperf.culprit.build import new_culprit, step_of  # noqa: PLC0415 # --help stays fast
-    from schedperf.culprit.files import change_record  # noqa: PLC0415
+    from schedperf.publish.culprit.build import new_culprit, step_of  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.culprit.files import change_record  # noqa: PLC0415
 
     with change_record(path):
         if path.exists():
@@ -132,9 +132,9 @@ def add(path: Path, **options: Any) -> None:
     A comparison in a role that the record has already replaces the earlier one; those of --also
     are added.
     """
-    from schedperf.culprit.build import Part, add_roles  # noqa: PLC0415 # as above
-    from schedperf.culprit.figures import Evidence  # noqa: PLC0415
-    from schedperf.culprit.files import (  # noqa: PLC0415
+    from schedperf.publish.culprit.build import Part, add_roles  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.figures import Evidence  # noqa: PLC0415
+    from schedperf.publish.culprit.files import (  # noqa: PLC0415
         change_record,
         find_comparisons,
         load_culprit,
@@ -157,7 +157,7 @@ def show(path: Path, *, json: str | None) -> None:
 
     Figures are those of the comparisons in the directory of the record.
     """
-    from schedperf.culprit.files import find_comparisons, load_culprit  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.files import find_comparisons, load_culprit  # noqa: PLC0415 # as above
 
     with open_outputs({"json": json}, [path]) as files:
         culprit = load_culprit(path)
@@ -171,9 +171,9 @@ def show(path: Path, *, json: str | None) -> None:
 
 def _save(path: Path, culprit: "Culprit", loaded: "_Files") -> None:
     """Write and print a record, with the checks that its comparisons pass or fail."""
-    from schedperf.culprit.checks import with_checks  # noqa: PLC0415 # as above
-    from schedperf.culprit.figures import Evidence  # noqa: PLC0415
-    from schedperf.culprit.files import save_culprit  # noqa: PLC0415
+    from schedperf.publish.culprit.checks import with_checks  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.figures import Evidence  # noqa: PLC0415
+    from schedperf.publish.culprit.files import save_culprit  # noqa: PLC0415
 
     checked = with_checks(Evidence(culprit=culprit, comparisons=loaded.comparisons))
     save_culprit(path, checked)
@@ -184,14 +184,14 @@ def _save(path: Path, culprit: "Culprit", loaded: "_Files") -> None:
 
 
 def _print(culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:
-    from schedperf.culprit.figures import Evidence  # noqa: PLC0415 # as above
-    from schedperf.culprit.summary import summarise  # noqa: PLC0415
+    from schedperf.publish.culprit.figures import Evidence  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.summary import summarise  # noqa: PLC0415
 
     click.echo(summarise(Evidence(culprit=culprit, comparisons=comparisons)), nl=False)
 
 
 class _Files:
-    """The comparisons that were read, by their ids."""
+    """The comparisons that were read, by their ids, and the paths of those read from options."""
 
     def __init__(self, comparisons: "Mapping[str, Comparison]") -> None:
         self.comparisons = dict(comparisons)
@@ -200,11 +200,14 @@ class _Files:
     def part(
         self, name: str, file: str, make: "Callable[[str, Comparison, str | None], Part]"
     ) -> "Part":
-        """Return the comparison of a file, or of ``FILE:SIDE``.
+        """Return the comparison of a file in a role.
 
         :param name: option and file, for messages
+        :param file: ``FILE``, or ``FILE:SIDE`` to choose the new side
+        :param make: function that returns the part, e.g. :func:`part_of`
+        :raises InputError: the file cannot be read, or lacks the side
         """
-        from schedperf.culprit.files import load_comparison  # noqa: PLC0415 # as above
+        from schedperf.publish.culprit.files import load_comparison  # noqa: PLC0415 # as above
 
         match = None if Path(file).exists() else _SIDE.match(file)
         path = Path(match[1] if match else file)
@@ -221,7 +224,7 @@ def _read_roles(
     bad: "Commit",
     known_tree: "Tree | None" = None,
 ) -> "Roles":
-    from schedperf.culprit.build import Roles, part_of, step_of  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.build import Roles, part_of, step_of  # noqa: PLC0415 # as above
 
     def part(name: str, file: str | None, make: Any = part_of) -> "Part | None":
         option = f"--{name.replace('_', '-')}"
@@ -251,7 +254,7 @@ def _read_roles(
 
 
 def _repository(options: Mapping[str, Any]) -> "Repository | None":
-    from schedperf.series.git import Repository  # noqa: PLC0415 # as above
+    from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
 
     return None if options["repo"] is None else Repository(options["repo"])
 
@@ -259,7 +262,7 @@ def _repository(options: Mapping[str, Any]) -> "Repository | None":
 def _read_ends(
     repository: "Repository | None", good: str, bad: str, found: "Part", *, is_parent: bool
 ) -> "Ends":
-    from schedperf.culprit.commits import Ends, commit_of, read_ends  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.commits import Ends, commit_of, read_ends  # noqa: PLC0415 # as above
 
     if repository is None:
         return Ends(
@@ -281,8 +284,14 @@ def _read_tree(
     repository: "Repository | None",
     bad: "Commit",
 ) -> "tuple[Tree | None, bool | None]":
-    """Return the tree, and whether the commit is in it; both None if no tree was named."""
-    from schedperf.culprit.record import Tree  # noqa: PLC0415 # as above
+    """Return the tree, and whether the commit is in it.
+
+    The tree is None without ``--tree``. Whether the commit is in it is None without ``--tree`` or
+    ``--repo``.
+
+    :raises UsageError: ``--private`` is given without ``--tree``
+    """
+    from schedperf.publish.culprit.record import Tree  # noqa: PLC0415 # as above
 
     name, private = options["tree"], options["private"]
     if name is None:
@@ -298,8 +307,14 @@ def _read_tree(
 def _read_fix(
     name: str | None, repository: "Repository | None", tree: "Tree | None"
 ) -> "Commit | None":
-    """Return the fix, which must be in the tree: mails say since when it is there."""
-    from schedperf.culprit.commits import read_commit  # noqa: PLC0415 # as above
+    """Return the fix, which must be in the tree: mails state since when it is there.
+
+    :param name: revision; None if not given
+    :param tree: None if unknown; the fix may then be any commit
+    :raises UsageError: there is no repository
+    :raises InputError: the commit does not exist, or is not in the tree
+    """
+    from schedperf.publish.culprit.commits import read_commit  # noqa: PLC0415 # as above
 
     if name is None:
         return None
@@ -327,21 +342,20 @@ def _split_feature(text: str | None) -> tuple[str | None, str | None]:
 
 
 def _read_bisection(path: Path | None) -> "Bisection | None":
-    from schedperf.bundle.files import read_regular  # noqa: PLC0415 # as above
-    from schedperf.bundle.json import parse_json  # noqa: PLC0415
-    from schedperf.bundle.records import from_plain  # noqa: PLC0415
-    from schedperf.culprit.record import Bisection  # noqa: PLC0415
+    from schedperf.inputs.bundle.files import read_regular  # noqa: PLC0415 # as above
+    from schedperf.inputs.bundle.json import convert, parse_json  # noqa: PLC0415
+    from schedperf.publish.culprit.record import Bisection  # noqa: PLC0415
 
     if path is None:
         return None
     where = f"--bisection {path}"
     content = read_regular(path, _MOST_BYTES, "a bisection; see docs/culprit.md")
-    return from_plain(parse_json(content, where), Bisection, where)
+    return convert(parse_json(content, where), Bisection, where)
 
 
 def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | None) -> "Links":
-    from schedperf.culprit.commits import posted_in  # noqa: PLC0415 # as above
-    from schedperf.culprit.record import Links  # noqa: PLC0415
+    from schedperf.publish.culprit.commits import posted_in  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.record import Links  # noqa: PLC0415
 
     posted = _message_id("--posted", options["posted"])
     if posted is None and is_merged is False:
@@ -350,7 +364,7 @@ def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | 
 
 
 def _message_id(option: str, text: str | None) -> str | None:
-    from schedperf.culprit.record import MESSAGE_ID  # noqa: PLC0415 # as above
+    from schedperf.publish.culprit.record import MESSAGE_ID  # noqa: PLC0415 # as above
 
     if text is None:
         return None

@@ -41,7 +41,7 @@ def command(
     `compare` and `show` also take FORMAT:PATH instead of a bundle.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.importers.open import import_results  # noqa: PLC0415
+    from schedperf.inputs.importers.open import import_results  # noqa: PLC0415
 
     directions = directions_of(better)
     written, imported = import_results(
@@ -61,8 +61,8 @@ def command(
 
 
 def _metrics_of(bundle: Path) -> set[str]:
-    from schedperf.bundle.open import open_bundle  # noqa: PLC0415 # as above
-    from schedperf.runs.side import name_sides  # noqa: PLC0415
+    from schedperf.inputs.bundle.open import open_bundle  # noqa: PLC0415 # as above
+    from schedperf.inputs.side import name_sides  # noqa: PLC0415
     from schedperf.runs.values import read_run_values  # noqa: PLC0415
 
     return set(read_run_values(name_sides([open_bundle(bundle)])).table["metric"].tolist())

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedperf.commands._lean import lean
 from schedperf.commands._outputs import (
     json_option,
     limit_option,
@@ -27,7 +26,7 @@ Examples:
 """
 
 USUAL_LIMIT = 8
-# As with a regression of compare.
+# The exit status of a regression, as in compare.
 ALARM_STATUS = 1
 
 
@@ -60,7 +59,6 @@ ALARM_STATUS = 1
 @limit_option(USUAL_LIMIT, "alarms and table rows")
 @json_option("the whole result")
 @click.option("--html", metavar="FILE", help="Write the report as one HTML file; - is stdout.")
-@lean()
 def command(
     paths: tuple[Path, ...],
     *,

@@ -14,8 +14,8 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean, clean_line
 
 if TYPE_CHECKING:
-    from schedperf.mail.outbox import Contents, Mail, Outbox
-    from schedperf.mail.site import MailSite
+    from schedperf.publish.mail.outbox import Contents, Mail, Outbox
+    from schedperf.publish.mail.site import MailSite
 
 _RESULTS = {"waits": "waits for a person", "failed": "not sent, the next send tries again"}
 _DRAFT = "schedperf.commands._mail_draft"
@@ -135,7 +135,7 @@ def approve(mail_id: str, folder: Path, *, regzbot: bool) -> None:
     A mail to a public list must pass all checks; no option skips them. --regzbot adds a paragraph
     for the tracker and Cc regressions@lists.linux.dev, not for micro-benchmarks.
     """
-    from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail import approval  # noqa: PLC0415 # --help stays fast
 
     outbox = _open(folder)
     mail = outbox.find(mail_id)
@@ -149,7 +149,7 @@ def approve(mail_id: str, folder: Path, *, regzbot: bool) -> None:
 @OUTBOX
 def withdraw(mail_id: str, reason: str, folder: Path) -> None:
     """Withdraw a mail that was not sent."""
-    from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail import approval  # noqa: PLC0415 # --help stays fast
 
     outbox = _open(folder)
     mail = approval.withdraw(outbox, outbox.find(mail_id), _who(), _now(), clean_line(reason))
@@ -170,7 +170,7 @@ def resolve(mail_id: str, folder: Path, *, arrived: bool) -> None:
 
     A mail that did not arrive is sent again by the next schedperf mail send.
     """
-    from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail import approval  # noqa: PLC0415 # --help stays fast
 
     outbox = _open(folder)
     mail = approval.resolve(outbox, outbox.find(mail_id), _who(), _now(), arrived=arrived)
@@ -196,11 +196,12 @@ def send(folder: Path) -> int:
 
     Replies are read first, if mail.toml says where they are. An interrupted attempt is repeated
     only if the archive shows that the mail did not arrive; otherwise it waits for a person. The
-    exit status is 1 if a mail was refused or waits for a person, or if no server took it.
+    exit status is 1 if a mail was refused, waits for a person, or was not sent because the
+    transport or the archive failed; it is 0 if the server only asked for a later retry.
     """
-    from schedperf.mail.archive import open_archive  # noqa: PLC0415 # --help stays fast
-    from schedperf.mail.send import Sender  # noqa: PLC0415 # as above
-    from schedperf.mail.transports import open_transport  # noqa: PLC0415 # as above
+    from schedperf.publish.mail.archive import open_archive  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail.send import Sender  # noqa: PLC0415 # as above
+    from schedperf.publish.mail.transports import open_transport  # noqa: PLC0415 # as above
 
     outbox, site = _open(folder), _site(folder)
     if site.replies is not None:
@@ -215,7 +216,7 @@ def send(folder: Path) -> int:
 
 
 def _apply_replies(outbox: "Outbox", path: Path) -> None:
-    from schedperf.mail.replies import read_replies  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail.replies import read_replies  # noqa: PLC0415 # --help stays fast
 
     for heard in read_replies(outbox, path, _now()):
         click.echo(f"{clean_line(heard.file)}: {clean_line(heard.effect)}")
@@ -226,15 +227,18 @@ def _content(outbox: "Outbox", mail: "Mail") -> bytes:
 
 
 def _reasons(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
-    """Return why a mail is not sent, and what would satisfy each."""
-    from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
+    """Return one line for each reason why a mail is not sent, with what would resolve it.
+
+    The reasons are failed checks, and those of :func:`_obstacles`.
+    """
+    from schedperf.publish.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
 
     return [*failed_checks(mail.metadata), *_obstacles(outbox, site, mail)]
 
 
 def _obstacles(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
-    """Return why the next send does not send a mail that is approved."""
-    from schedperf.mail.limits import obstacles, over_quota  # noqa: PLC0415 # --help stays fast
+    """Return one line for each reason that would keep the next `send` from sending a mail."""
+    from schedperf.publish.mail.limits import obstacles, over_quota  # noqa: PLC0415 # --help stays fast
 
     return [
         *obstacles(outbox, site, mail.metadata, _content(outbox, mail), _now()),
@@ -243,7 +247,11 @@ def _obstacles(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
 
 
 def _waits_for(outbox: "Outbox", folder: Path, mail: "Mail") -> str:
-    """Return in one clause what keeps a mail from being sent; "" if nothing is known to."""
+    """Return what `mail list` prints below a mail; "" for nothing.
+
+    It is why an approved mail waits, the checks that a held mail failed, or the result of the last
+    attempt to send the mail.
+    """
     if mail.state == "approved":
         try:
             obstacles = _obstacles(outbox, _site(folder), mail)
@@ -255,7 +263,7 @@ def _waits_for(outbox: "Outbox", folder: Path, mail: "Mail") -> str:
 
 
 def _held_by(mail: "Mail") -> str:
-    from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
 
     if mail.state == "held":
         names = [line.partition(":")[0] for line in failed_checks(mail.metadata)]
@@ -267,7 +275,7 @@ def _held_by(mail: "Mail") -> str:
 
 
 def _quiet(outbox: "Outbox") -> list[str]:
-    from schedperf.mail.limits import (  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail.limits import (  # noqa: PLC0415 # --help stays fast
         silenced_threads,
         suspended_addresses,
     )
@@ -286,7 +294,7 @@ def _quiet(outbox: "Outbox") -> list[str]:
 
 
 def _open(folder: Path) -> "Outbox":
-    from schedperf.mail.outbox import Outbox  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail.outbox import Outbox  # noqa: PLC0415 # --help stays fast
 
     if not folder.is_dir():
         raise InputError(f"{folder}: no outbox there; check --outbox, or draft a mail first")
@@ -294,7 +302,7 @@ def _open(folder: Path) -> "Outbox":
 
 
 def _site(folder: Path) -> "MailSite":
-    from schedperf.mail.site import read_site  # noqa: PLC0415 # --help stays fast
+    from schedperf.publish.mail.site import read_site  # noqa: PLC0415 # --help stays fast
 
     return read_site(folder)
 

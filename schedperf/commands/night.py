@@ -38,9 +38,9 @@ def run(job_file: Path, *, again: bool, unfinished: bool) -> int:
     `run`. Exit status: 0 the night has ended with a result, 1 it has failed or is outside its
     hours, 2 usage or input error, 75 it cannot go on now; run it again.
     """
-    from schedperf.night.job import read_job  # noqa: PLC0415 # --help stays fast
-    from schedperf.night.run import is_unfinished, run_night  # noqa: PLC0415
-    from schedperf.night.state import is_running  # noqa: PLC0415
+    from schedperf.lab.night.job import read_job  # noqa: PLC0415 # --help stays fast
+    from schedperf.lab.night.run import is_unfinished, run_night  # noqa: PLC0415
+    from schedperf.lab.night.state import is_running  # noqa: PLC0415
 
     job = read_job(job_file)
     if unfinished and (is_running(job.out) or not is_unfinished(job)):
@@ -55,10 +55,10 @@ def status(job_file: Path) -> int:
 
     Exit status: 0, or 1 if the night has failed or its last step did.
     """
+    from schedperf.lab.night.job import read_job  # noqa: PLC0415
+    from schedperf.lab.night.state import find_nights  # noqa: PLC0415
+    from schedperf.lab.night.status import draw  # noqa: PLC0415
     from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
-    from schedperf.night.job import read_job  # noqa: PLC0415
-    from schedperf.night.state import find_nights  # noqa: PLC0415
-    from schedperf.night.status import draw  # noqa: PLC0415
 
     job = read_job(job_file)
     nights = find_nights(job.out)
@@ -82,9 +82,9 @@ def install(job_file: Path, *, at: str, user: bool, only_print: bool) -> None:
     After a power cut of this machine, an unfinished night goes on when it boots. The timer starts
     with the command that is printed.
     """
+    from schedperf.lab.night.job import read_job  # noqa: PLC0415
+    from schedperf.lab.night.systemd import make_units, write_units  # noqa: PLC0415
     from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
-    from schedperf.night.job import read_job  # noqa: PLC0415
-    from schedperf.night.units import make_units, write_units  # noqa: PLC0415
 
     if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", at, re.ASCII):
         raise InputError(f"--at: invalid time {at!r} (expected HH:MM, e.g. 22:00)")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedperf.commands._lean import lean
 from schedperf.commands._outputs import (
     STDOUT,
     draw_for_stdout,
@@ -74,7 +73,6 @@ USUAL_LIMIT = 25
     metavar="FILE",
     help="Write the output of --export to this file.  [default: stdout]",
 )
-@lean()
 def command(
     paths: tuple[Path, ...],
     *,

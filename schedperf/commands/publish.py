@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from schedperf.publish.publish import Published
+    from schedperf.publish.pages.publish import Published
 
 EPILOG = """\b
 Examples:
@@ -57,7 +57,7 @@ def command(
     # Imported here so that --help of all commands stays fast.
     from datetime import UTC, datetime  # noqa: PLC0415
 
-    from schedperf.publish.publish import publish  # noqa: PLC0415
+    from schedperf.publish.pages.publish import publish  # noqa: PLC0415
 
     now = datetime.now(UTC)
     done = publish(paths, out, now=now, public=public, update=update, bundles=bundles)

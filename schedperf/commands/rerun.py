@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf rerun``: record bundles again with their original options.
 
-The commands come from bundles, which may be of somebody else. All of them are printed with every
-character visible, and none is run before the user has answered, or has given ``--yes``.
+The commands come from bundles, which are untrusted. They are printed completely, with every
+character visible, directly before the confirmation prompt. No command runs before the user has
+confirmed, or has given ``--yes``.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from schedperf.commands._collector_names import CollectorNames
 from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
 
 if TYPE_CHECKING:
+    from schedperf.commands._rerun_commands import Command
     from schedperf.commands._rerun_plan import Plan
-    from schedperf.compare.advice.rerun import Command
 
 EPILOG = """\b
 Examples:
@@ -41,7 +44,7 @@ _NOT_CONFIRMED = 2
                    "[default: as recorded]")  # fmt: skip
 @click.option("--boots", metavar="N", type=click.IntRange(1, 1000),
               help="Boot each kernel N times (not `record`).  [default: as recorded]")  # fmt: skip
-@click.option("--with", "collectors", metavar="NAMES",
+@click.option("--with", "collectors", metavar="NAMES", type=CollectorNames(),
               help="Select collectors, e.g. default,bpf_pelt.  [default: as recorded]")  # fmt: skip
 @click.option("--metric", "rules", metavar="RULE", multiple=True,
               help="Read a number from the output: NAME[UNIT,higher|lower]=REGEX.")  # fmt: skip
@@ -87,8 +90,8 @@ def command(
     ones. If two kernels share one machine, only the side whose kernel is booted is recorded.
     """
     # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._rerun_commands import Changes  # noqa: PLC0415
     from schedperf.commands._rerun_plan import Request, make_plan  # noqa: PLC0415
-    from schedperf.compare.advice.rerun import Changes  # noqa: PLC0415
 
     if not paths:
         raise click.UsageError(
@@ -117,9 +120,9 @@ def command(
             click.echo(each.show())
         _print_notes((*plan.notes, *plan.missing))
         return 0
+    _print_notes(plan.notes)
     for each in plan.commands:
         click.echo(f"  {each.show()}", err=True)
-    _print_notes(plan.notes)
     if plan.missing:
         raise InputError("; ".join(plan.missing))
     if not (yes or _confirms(plan)):
@@ -147,13 +150,14 @@ def _read_kernels(given: tuple[str, ...]) -> Mapping[str, str]:
     return images
 
 
-def _print_notes(notes: tuple[str, ...]) -> None:
+def _print_notes(notes: Iterable[str]) -> None:
+    # Notes contain names of files, which are untrusted.
     for note in notes:
-        click.echo(f"schedperf: {note}", err=True)
+        click.echo(f"schedperf: {clean_line(note)}", err=True)
 
 
 def _confirms(plan: "Plan") -> bool:
-    """Ask on the terminal.
+    """Ask on the terminal whether to run the commands; return the answer.
 
     :raises InputError: stdin is not a terminal
     """
@@ -170,7 +174,7 @@ def _confirms(plan: "Plan") -> bool:
 
 
 def _run_all(plan: "Plan") -> int:
-    from schedperf.commands._rerun_length import say_short_runs  # noqa: PLC0415
+    from schedperf.commands._rerun_length import short_run_warnings  # noqa: PLC0415
 
     if plan.folder is not None:
         plan.folder.mkdir(parents=True, exist_ok=True)
@@ -181,18 +185,20 @@ def _run_all(plan: "Plan") -> int:
             if status:
                 return status
     finally:
-        # The bundles of a machine that reboots now come later.
+        # The bundles of a machine that must reboot are not written yet.
         if status != 0 and plan.folder is not None and not any(plan.folder.iterdir()):
             plan.folder.rmdir()
-    for line in say_short_runs(plan.commands):
-        click.echo(f"schedperf: {line}", err=True)
+    _print_notes(short_run_warnings(plan.commands))
     for line in plan.afterwards:
         click.echo(line)
     return 0
 
 
 def _run(each: "Command") -> int:
-    """Run one command with its words as they are; no shell reads them."""
+    """Run one command without a shell, so that its words stay as they are.
+
+    :return: its exit status
+    """
     if each.name == "vm":
         from schedperf.commands import vm  # noqa: PLC0415
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedperf.commands._lean import lean
 from schedperf.commands._outputs import (
     draw_for_stdout,
     dump_section,
@@ -56,7 +55,6 @@ LARGEST_HZ = 10_000
 @limit_option(USUAL_LIMIT, "table rows")
 @json_option("the whole result")
 @click.option("--html", metavar="FILE", help="Write the report as one HTML file; - is stdout.")
-@lean()
 def command(
     sources: tuple[str, ...],
     *,

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import math
-import os
 import re
 import shlex
 import shutil
@@ -23,24 +22,25 @@ from schedperf.commands.compare import choose_format
 from schedperf.commands.compare import command as compare
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
+from schedperf_collectors.machine.new_files import write_durably
 
 if TYPE_CHECKING:
-    from schedperf.series.build import Builder
-    from schedperf.series.git import Checkouts, Commit
-    from schedperf.vm.images import Kernel
+    from schedperf.inputs.git import Checkouts, Commit
+    from schedperf.lab.series.build import Builder
+    from schedperf.lab.vm.images import Kernel
 
 # Series of more commits are bisected unless --all is given.
 MOST_BY_DEFAULT = 8
 _BUILD_LIMIT_S = 7200.0
 _SHORT_HASH = 12
 _LONGEST_LABEL = 40
-# What a bundle's name may have besides letters and digits.
+# Characters of a bundle's name besides letters and digits.
 _UNSAFE_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _MOST_BUILT = 64
-# That a bundle stores.
+# The maximum that a bundle stores.
 _MOST_PATCHES = 100
 _FEWEST = 2
-# Names of the options of schedperf compare, and of their values here.
+# Names of the options of schedperf compare that are passed on, and of their values here.
 _OF_COMPARE = {"html": "html", "format": "format_name"}
 _STATE = "series.json"
 _NO_CHANGE = "ends: no significant change, so the commits between them are not recorded (--all: do)"
@@ -127,11 +127,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 class _Entry:
-    """One commit, or one kernel that somebody else built.
+    """One commit, or one kernel that was built elsewhere.
 
     :param key: full hash, or name
-    :param name: of its bundle
-    :param label: in reports
+    :param name: name of its bundle
+    :param label: label in reports
     """
 
     def __init__(self, index: int, digits: int, key: str, subject: str) -> None:
@@ -155,9 +155,9 @@ class _Source:
     ) -> None:
         self.commits = commits
         self.build = build
-        # What the bundle stores of the commit; None if it is not known.
+        # What the bundle stores about the commit; None if it is unknown.
         self.describe = describe
-        # Base and all patches are the two ends, and nothing is between them.
+        # Base and all patches together are the two ends, with nothing between them.
         self.is_short = is_short
 
 
@@ -168,7 +168,7 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
     if repo is None:
         raise InputError("--repo: missing (expected a git repository, e.g. --repo ~/linux)")
     builder = _builder(options)
-    from schedperf.series.git import Repository  # noqa: PLC0415
+    from schedperf.inputs.git import Repository  # noqa: PLC0415
 
     repository = Repository(repo)
     work = options["output"] / "work"
@@ -189,7 +189,7 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
     hashes = [each.hash for each in commits]
 
     def describe_patched(entry: _Entry) -> Mapping[str, Any]:
-        # Commits that patches make are in no public tree.
+        # Commits that are made from patches are in no public tree.
         patches = [each.subject for each in commits[1 : hashes.index(entry.key) + 1]]
         base = repository.describe(hashes[0], options["base"])
         return {**base, "patches": patches[:_MOST_PATCHES]}
@@ -202,7 +202,7 @@ def _patched(
     base: str, checkouts: "Checkouts", options: Mapping[str, Any], work: Path
 ) -> "list[Commit]":
     """Return base and the commits that the patches make."""
-    from schedperf.series.patches import fetch_patches  # noqa: PLC0415
+    from schedperf.lab.series.patches import fetch_patches  # noqa: PLC0415
 
     mailbox = fetch_patches(options["patch"], options["mbox"], work / "patches")
     tree = checkouts.add("patched", base)
@@ -217,7 +217,7 @@ def _entries(commits: "Sequence[Commit]") -> list[_Entry]:
 
 
 def _builder(options: Mapping[str, Any]) -> "Builder":
-    from schedperf.series.build import DEFAULT_BUILD, Builder  # noqa: PLC0415
+    from schedperf.lab.series.build import DEFAULT_BUILD, Builder  # noqa: PLC0415
 
     config: Path | None = options["config"]
     if config is not None and not config.is_file():
@@ -292,7 +292,11 @@ class _Series:
         self._is_bisected = (options["mode"] or ("ends" if many else "all")) == "ends"
 
     def record(self) -> None:
-        """Record all commits, or the ends and then where a change lies."""
+        """Record all commits; or the ends, then the commits that bisect the change.
+
+        :raises InputError: base or the last commit of a bisection cannot be recorded, or a
+            recording failed
+        """
         last = len(self._source.commits) - 1
         if not self._is_bisected:
             self._record_all(range(last + 1))
@@ -300,7 +304,7 @@ class _Series:
         self._record_all((0, last))
         if last in self._failed:
             raise InputError(f"{self._name(last)}: {self._failed[last]}; name another last commit")
-        from schedperf.series.locate import locate  # noqa: PLC0415
+        from schedperf.lab.series.locate import locate  # noqa: PLC0415
 
         located = locate(last + 1, self._record_three, self._change)
         if located is None:
@@ -313,7 +317,10 @@ class _Series:
             )
 
     def compare(self) -> int:
-        """Compare all recorded commits with base; return the exit status."""
+        """Compare all recorded commits with base; return the exit status of `schedperf compare`.
+
+        :raises InputError: fewer than two commits are recorded
+        """
         indices = range(len(self._source.commits))
         for index, reason in sorted(self._failed.items()):
             click.echo(f"schedperf: not recorded: {self._name(index)}: {reason}", err=True)
@@ -329,7 +336,10 @@ class _Series:
             return int(compare.invoke(context) or 0)
 
     def _record_all(self, indices: Sequence[int]) -> None:
-        """Record the commits that build and boot, and lack boots."""
+        """Record the commits that build, boot and lack boots.
+
+        :raises InputError: base does not build
+        """
         usable = [index for index in indices if self._prepare(index)]
         if 0 in self._failed:
             raise InputError(f"{self._name(0)}: {self._failed[0]}; name another base")
@@ -341,7 +351,11 @@ class _Series:
             usable = [index for index in usable if index not in self._failed]
 
     def _record_three(self, indices: Sequence[int]) -> bool:
-        """Record a commit together with those on both sides of it, so that drift affects all."""
+        """Record a commit together with the ends of its range, so that drift affects all three.
+
+        :param indices: low end, commit and high end
+        :return: false if the commit does not build or boot
+        """
         _, middle, _ = indices
         if not self._prepare(middle):
             return False
@@ -349,8 +363,14 @@ class _Series:
         return lacking <= 0 or self._session(indices, lacking)
 
     def _session(self, indices: Sequence[int], boots: int) -> bool:
-        """Boot some kernels interleaved; false if one does not boot, which is then left out."""
-        from schedperf.vm.session import KernelFailed  # noqa: PLC0415
+        """Boot some kernels interleaved; return false if a new one does not boot, and leave it out.
+
+        The bundles that this session began are then removed.
+
+        :raises KernelFailed: base, or a kernel that has booted before, does not boot
+        :raises InputError: a recording failed
+        """
+        from schedperf.lab.vm.session import KernelFailed  # noqa: PLC0415
 
         fresh = [self._path(index) for index in indices if not self._path(index).exists()]
         try:
@@ -360,15 +380,15 @@ class _Series:
             if not error.is_first or index == 0 or not fresh or self._path(index) not in fresh:
                 raise
             self._fail(index, f"does not boot: {error.reason}")
-            # Their boots of this session lack the boots of the other kernels.
+            # The boots of the other kernels in this session are incomplete without it.
             for path in fresh:
                 path.unlink(missing_ok=True)
             return False
         return True
 
     def _prepare(self, index: int) -> bool:
-        """Build the kernel of a commit; false if it does not build."""
-        from schedperf.series.build import BuildFailed, read_built  # noqa: PLC0415
+        """Build the kernel of a commit; return false if it does not build."""
+        from schedperf.lab.series.build import BuildFailed, read_built  # noqa: PLC0415
 
         if index in self._failed:
             return False
@@ -388,9 +408,12 @@ class _Series:
         click.echo(f"schedperf: {self._name(index)}: {self._failed[index]}", err=True)
 
     def _change(self, before: int, after: int) -> float:
-        """Return the largest significant change of a result, as the size of its logarithm."""
-        from schedperf.bundle.open import open_bundle  # noqa: PLC0415
+        """Return the largest significant change of a result between two recorded commits.
+
+        It is the absolute natural log of the ratio; 0.0 if no change is significant.
+        """
         from schedperf.compare.bundles import compare_rows  # noqa: PLC0415
+        from schedperf.inputs.bundle.open import open_bundle  # noqa: PLC0415
         from schedperf.model.verdict import (  # noqa: PLC0415
             FALSE_DISCOVERY_RATE,
             SMALLEST_EFFECT,
@@ -429,13 +452,16 @@ class _Series:
 
 
 def _comparison_options(options: Mapping[str, Any]) -> list[str]:
-    """Return the options of ``schedperf compare`` that were given here."""
+    """Return the given options that ``schedperf compare`` has, too."""
     given = [f"--{name}={options[key]}" for name, key in _OF_COMPARE.items() if options[key]]
     return [*given, "--strict"] if options["strict"] else given
 
 
 def _split_words(options: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the range of commits, "" if none is needed, and the workload."""
+    """Return the range of commits ("" with ``--built`` or ``--patch``) and the workload.
+
+    :raises InputError: the range is invalid, or options contradict each other
+    """
     words: tuple[str, ...] = options["words"]
     sources = [name for name in ("built", "patch") if options[name]]
     if len(sources) > 1:
@@ -470,7 +496,7 @@ def _make_folder(output: Path) -> None:
 
 @contextlib.contextmanager
 def _claimed(output: Path) -> Iterator[None]:
-    """Keep other series from this directory; a killed series keeps none."""
+    """Lock the directory against other series; a killed series leaves no lock."""
     with (output / "series.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -485,24 +511,19 @@ def _claimed(output: Path) -> Iterator[None]:
 def _check_state(output: Path, keys: Sequence[str], words: Sequence[str]) -> None:
     """Refuse to mix two series in one directory.
 
-    :raises InputError: it has bundles of another one
+    :raises InputError: it has bundles of another series
     """
     path = output / _STATE
     digest = hashlib.sha256(json.dumps([list(keys), list(words)]).encode()).hexdigest()
     state = json.dumps({"series": digest, "commits": len(keys), "command": list(words)}) + "\n"
-    # Without bundles, the other series has recorded nothing.
+    # Without bundles, the other series has not recorded anything.
     is_other = path.exists() and path.read_text(errors="replace") != state
     if is_other and any(output.glob("*.tar")):
         raise InputError(
             f"{output}: contains another series or workload; choose another --output, or repeat "
             "the command that recorded it"
         )
-    copy = path.with_name(f"{_STATE}.copy")
-    with copy.open("w") as file:
-        file.write(state)
-        file.flush()
-        os.fsync(file.fileno())
-    copy.replace(path)
+    write_durably(path, state.encode())
 
 
 command.params.extend(vm.shared_parameters())

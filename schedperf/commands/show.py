@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from schedperf.bundle.open import Bundle
+    from schedperf.inputs.bundle.open import Bundle
 
 EPILOG = """\b
 Examples:
@@ -35,7 +35,7 @@ def command(
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._left_over import warn_of_left_over  # noqa: PLC0415
     from schedperf.commands._summary import summarise  # noqa: PLC0415
-    from schedperf.importers.open import Opener  # noqa: PLC0415
+    from schedperf.inputs.importers.open import Opener  # noqa: PLC0415
     from schedperf.model.schema import to_plain  # noqa: PLC0415
 
     warn_of_left_over()
@@ -55,7 +55,7 @@ def command(
 
 
 def _write_member(bundle: "Bundle", member: str) -> None:
-    """Write a member unchanged; a terminal gets no control characters."""
+    """Write a member unchanged; on a terminal, control characters are removed."""
     from schedperf.model.text import clean  # noqa: PLC0415 # as above
 
     if sys.stdout.isatty():

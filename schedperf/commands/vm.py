@@ -16,7 +16,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 from msgspec.structs import replace
 
 from schedperf.commands._given_words import KeepsWords, given_words
@@ -26,28 +25,22 @@ from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.options import RUNS, make_parser
 
 if TYPE_CHECKING:
-    from schedperf.vm.guest import Hypervisor
-    from schedperf.vm.images import Kernel
-    from schedperf.vm.machine import Acceleration
-    from schedperf.vm.session import Request
+    from schedperf.lab.vm.guest import Hypervisor
+    from schedperf.lab.vm.images import Kernel
+    from schedperf.lab.vm.machine import Acceleration
+    from schedperf.lab.vm.session import Request
     from schedperf_collectors.recorder.source import Source
 
 # Options of `record` that mean the same in every boot.
 _FORWARDED = (
     "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
-    "timeout", "seed", "machine", "load",
-)  # fmt: skip
-# Options that bundles keep, because nothing else in them shows these.
-_KEPT = (
-    "cpus", "nodes", "threads", "memory", "kernel_args", "setup",
-    "_instrumented", "_warmup", "_collectors", "_set", "_pelt_loader", "_timeout",
-    "_load",
+    "timeout", "seed", "machine", "load", "shareable",
 )  # fmt: skip
 # Counts of calls are valid in a guest, even though timings, which the probes slow down, are not.
 GUEST_COLLECTORS = ("default", "bpf_pelt", "bpf_placement")
 # Boots are the independent replicates, so one instrumented run per boot is enough.
 GUEST_INSTRUMENTED = 1
-# Under emulation its samples come from a timer that never interrupts the scheduler, and it takes
+# Under emulation, its samples come from a timer that never interrupts the scheduler, and it takes
 # most of a boot's time.
 NOT_EMULATED = "perf_profile"
 _NO_PROFILE = (
@@ -150,11 +143,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     """
     accelerated = _try_acceleration(options["accel"])
     if options["check"]:
-        click.echo(_say_acceleration(accelerated))
+        click.echo(_describe_acceleration(accelerated))
         return 0
     # Imported here so that --help of all commands stays fast; so are the imports below.
-    from schedperf.vm.guest import KvmFailed  # noqa: PLC0415
-    from schedperf.vm.machine import Acceleration  # noqa: PLC0415
+    from schedperf.lab.vm.guest import KvmFailed  # noqa: PLC0415
+    from schedperf.lab.vm.machine import Acceleration  # noqa: PLC0415
 
     def read_kernels() -> "list[Kernel]":
         return _kernels(options)
@@ -174,14 +167,15 @@ def _record_with(
     options: Mapping[str, Any],
     read_kernels: "Callable[[], list[Kernel]]",
 ) -> int:
-    """Record with KVM or under emulation.
+    """Record with KVM or under emulation; return the exit status.
 
     :raises KvmFailed: KVM cannot run the first boot; nothing is recorded
+    :raises InputError: an option is wrong, or a recording failed
     """
     hypervisor = _hypervisor(options, is_kvm=accelerated.is_kvm)
     request = _request(ctx, options, read_kernels, is_kvm=accelerated.is_kvm)
     if not options["quiet"]:
-        click.echo(f"schedperf: {_say_acceleration(accelerated)}", err=True)
+        click.echo(f"schedperf: {_describe_acceleration(accelerated)}", err=True)
         names = _collectors(ctx)
         if not accelerated.is_kvm and "default" in names and NOT_EMULATED not in names:
             click.echo(f"schedperf: {_NO_PROFILE}", err=True)
@@ -206,8 +200,8 @@ def shared_parameters() -> list[click.Parameter]:
 class GuestRecorder:
     """Records kernels in guests, with the options of ``schedperf vm`` in a context of click.
 
-    :param ctx: of a command that has :func:`shared_parameters`
-    :param options: their values, with ``output``, ``quiet`` and ``command_line``
+    :param ctx: context of a command that has :func:`shared_parameters`
+    :param options: the values of these options, with ``output``, ``quiet`` and ``command_line``
     :raises InputError: guests cannot run here, or the options are wrong
     """
 
@@ -225,16 +219,18 @@ class GuestRecorder:
         )
         _hypervisor(options, is_kvm=self._accelerated.is_kvm)
         if not options["quiet"]:
-            click.echo(f"schedperf: {_say_acceleration(self._accelerated)}", err=True)
+            click.echo(f"schedperf: {_describe_acceleration(self._accelerated)}", err=True)
 
     def record(self, kernels: "Sequence[Kernel]", boots: int) -> None:
-        """Boot each kernel so many times, interleaved; runs are added to existing bundles.
+        """Boot each kernel ``boots`` times, interleaved; add the runs to existing or new bundles.
+
+        If KVM cannot run the first boot, the guests are emulated from then on.
 
         :raises KernelFailed: a kernel does not boot
-        :raises InputError: a recording failed
+        :raises InputError: a recording failed, or ``--accel kvm`` is given and KVM fails
         """
-        from schedperf.vm.guest import KvmFailed  # noqa: PLC0415
-        from schedperf.vm.machine import Acceleration  # noqa: PLC0415
+        from schedperf.lab.vm.guest import KvmFailed  # noqa: PLC0415
+        from schedperf.lab.vm.machine import Acceleration  # noqa: PLC0415
 
         try:
             self._record(kernels, boots)
@@ -242,12 +238,12 @@ class GuestRecorder:
             if self._options["accel"] == "kvm":
                 raise InputError(f"--accel kvm: {error.reason}; use --accel tcg") from error
             self._accelerated = Acceleration(is_kvm=False, reason=error.reason)
-            click.echo(f"schedperf: {_say_acceleration(self._accelerated)}", err=True)
+            click.echo(f"schedperf: {_describe_acceleration(self._accelerated)}", err=True)
             self._record(kernels, boots)
 
     def _record(self, kernels: "Sequence[Kernel]", boots: int) -> None:
         from schedperf.commands._vm_progress import telling  # noqa: PLC0415
-        from schedperf.vm.session import record_in_guests  # noqa: PLC0415
+        from schedperf.lab.vm.session import record_in_guests  # noqa: PLC0415
 
         is_kvm = self._accelerated.is_kvm
         options = {**self._options, "boots": boots, "add_boots": True}
@@ -258,7 +254,7 @@ class GuestRecorder:
 
 def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, Any]) -> int:
     from schedperf.commands._vm_progress import telling  # noqa: PLC0415
-    from schedperf.vm.session import bundle_path, record_in_guests  # noqa: PLC0415
+    from schedperf.lab.vm.session import bundle_path, record_in_guests  # noqa: PLC0415
     from schedperf_collectors.recorder.progress import format_duration  # noqa: PLC0415
 
     paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
@@ -289,7 +285,11 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """On SIGINT, SIGTERM or SIGHUP, end the guest and keep finished boots."""
+    """Raise Interrupted in the block on SIGINT, SIGTERM or SIGHUP, which ends a guest.
+
+    Signals that are ignored already stay ignored. After the first signal, all are ignored, so that
+    finished boots are kept.
+    """
     signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup ignores SIGHUP on purpose.
     before = {
@@ -299,7 +299,7 @@ def interruptible() -> Iterator[None]:
     }
 
     def interrupt(signum: int, _frame: FrameType | None) -> None:
-        # A second signal would leave a guest running, or a bundle half written.
+        # A second signal would leave a guest running or a bundle partly written.
         for signal_number in before:
             signal.signal(signal_number, signal.SIG_IGN)
         raise Interrupted(signum)
@@ -321,8 +321,8 @@ def _request(
     is_kvm: bool,
 ) -> "Request":
     from schedperf.commands._zipapp import build_zipapp  # noqa: PLC0415
-    from schedperf.vm.script import Work  # noqa: PLC0415
-    from schedperf.vm.session import (  # noqa: PLC0415
+    from schedperf.lab.vm.script import Work  # noqa: PLC0415
+    from schedperf.lab.vm.session import (  # noqa: PLC0415
         Request,
         bundle_path,
         check_bundles,
@@ -365,38 +365,34 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm:
         if name.startswith("_") and name != "_collectors":
             value = ctx.params[name]
             values = value if parameter.multiple else [value]
-            arguments += [f"{parameter.opts[0]}={given}" for given in values if given is not None]
+            arguments += [
+                _word(parameter, given)
+                for given in values
+                if given is not None and given is not False
+            ]
     return [
         *arguments,
-        f"--guest={json.dumps(list(_kept_options(ctx)))}",
         f"--recorded-as={json.dumps(given_words(ctx))}",
     ]
 
 
-def _kept_options(ctx: click.Context) -> Iterator[str]:
-    """Yield the given options with which ``rerun`` records the same in the same guests."""
-    for parameter in ctx.command.params:
-        name = parameter.name or ""
-        if name not in _KEPT or ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
-            continue
-        value = ctx.params[name]
-        # Of --with the last one counts.
-        values = value[-1:] if name == "_collectors" else value
-        for given in values if parameter.multiple else [value]:
-            yield f"{parameter.opts[0]}={given}"
+def _word(parameter: click.Parameter, value: object) -> str:
+    """Return an option with its value, or without one if it is a flag."""
+    return parameter.opts[0] if value is True else f"{parameter.opts[0]}={value}"
 
 
 def _collectors(ctx: click.Context) -> list[str]:
     given = ctx.params["_collectors"]
-    # As in `record`, the last one counts.
+    # If an option is repeated, the last one counts, as in `record`.
     return given[-1].split(",") if given else list(GUEST_COLLECTORS)
 
 
 def _choice(ctx: click.Context, *, is_kvm: bool) -> Iterator[str]:
     """Yield the options that choose the collectors.
 
-    A guest may lack what a collector needs: those that the user did not name are tried. "default"
-    is without the collector that is useless under emulation, unless it is also given by name.
+    A guest may lack what a collector needs, so collectors that the user did not name may fail.
+    Under emulation, "default" excludes the collector that is useless there, unless it is also
+    named.
     """
     from schedperf_collectors.plugin import all_collectors  # noqa: PLC0415
 
@@ -416,7 +412,11 @@ def _choice(ctx: click.Context, *, is_kvm: bool) -> Iterator[str]:
 
 
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
-    """Report here the errors that the recorder would report in the guest."""
+    """Check in advance for errors that the recorder would report in the guest.
+
+    :param arguments: arguments of ``record``
+    :raises InputError: no command is given, its program is missing, or an option is wrong
+    """
     from schedperf_collectors.contract import LOAD  # noqa: PLC0415
     from schedperf_collectors.recorder.captures import (  # noqa: PLC0415
         check_options,
@@ -455,7 +455,7 @@ def _record_parser() -> Any:
 
 
 def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
-    from schedperf.vm.images import read_kernel  # noqa: PLC0415
+    from schedperf.lab.vm.images import read_kernel  # noqa: PLC0415
 
     images = _named("--kernel", options["kernels"], "bzImage")
     folders = _named("--kernel-files", options["kernel_files"], "DIRECTORY")
@@ -483,7 +483,7 @@ def _sources(given: Sequence[str], kernels: Sequence[str]) -> "Mapping[str, Sour
     named = []
     for text in given:
         name, equals, path = text.partition("=")
-        # JSON without a name may have an equals sign, too.
+        # JSON without a name may contain an equals sign, too.
         if not equals or not _NAME.match(name):
             name, path = "", text
         try:
@@ -520,7 +520,7 @@ def _named(option: str, given: Sequence[str], what: str) -> dict[str, Path]:
 
 
 def _working_folder() -> Path:
-    from schedperf.vm.script import HIDDEN  # noqa: PLC0415
+    from schedperf.lab.vm.script import HIDDEN  # noqa: PLC0415
 
     folder = Path.cwd()
     for hidden in HIDDEN:
@@ -533,8 +533,8 @@ def _working_folder() -> Path:
 
 
 def _hypervisor(options: Mapping[str, Any], *, is_kvm: bool) -> "Hypervisor":
-    from schedperf.vm.guest import Hypervisor  # noqa: PLC0415
-    from schedperf.vm.machine import make_machine, total_memory  # noqa: PLC0415
+    from schedperf.lab.vm.guest import Hypervisor  # noqa: PLC0415
+    from schedperf.lab.vm.machine import make_machine, total_memory  # noqa: PLC0415
 
     machine = make_machine(
         options["cpus"], options["nodes"], options["threads"], options["memory"], total_memory()
@@ -559,7 +559,7 @@ def _find(program: str, remedy: str) -> str:
 
 
 def _try_acceleration(acceleration: str) -> "Acceleration":
-    from schedperf.vm.machine import Acceleration, try_kvm  # noqa: PLC0415
+    from schedperf.lab.vm.machine import Acceleration, try_kvm  # noqa: PLC0415
 
     machine = os.uname().machine
     if machine != _MACHINE:
@@ -576,7 +576,7 @@ def _try_acceleration(acceleration: str) -> "Acceleration":
     return tried
 
 
-def _say_acceleration(accelerated: "Acceleration") -> str:
+def _describe_acceleration(accelerated: "Acceleration") -> str:
     if accelerated.is_kvm:
         return "guests run on KVM, so timings are valid"
     return (

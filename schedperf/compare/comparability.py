@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check whether two sides are comparable.
 
-``comparability.toml`` lists every field of host.json as treatment, blocking,
-noted or ignored, with its reason. What a bundle declares as its treatment, and
-what the user allows, is exempt. Where the kernels differ, so are their defaults
-(:mod:`schedperf.compare.origin`).
+``comparability.toml`` lists every field of host.json as treatment, blocking, noted or ignored, with
+its reason. Fields that a bundle declares as its treatment, or that the user allows, are exempt. If
+the kernels differ, their defaults are exempt, too (:mod:`schedperf.compare.origin`).
 """
 
 import json
@@ -18,33 +17,36 @@ from typing import cast
 
 from msgspec import Struct
 
-from schedperf.bundle.open import Bundle
-from schedperf.compare.core_types import POLICIES, TYPES, fields_by_type, without_repeats
 from schedperf.compare.kernel_config import default_settings
 from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings, decide
-from schedperf.model.comparison import Comparability, Difference, Severity
+from schedperf.compare.settings_by_core_type import POLICIES, TYPES, fields_by_type, without_repeats
+from schedperf.inputs.bundle.open import Bundle
+from schedperf.inputs.side import Side
 from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel, read_types
-from schedperf.model.text import join_names
+from schedperf.model.sides import Comparability, Difference, Severity
+from schedperf.model.text import cut, join_names
+from schedperf.model.verdict import WORKLOAD
+from schedperf.runs.cpus_of_types import cpus_by_type
 from schedperf.runs.settings import settings_of_runs
-from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
 FEATURES = "sched.features"
-# How the machine was booted, where the recorder knows it.
+# How the machine was booted, if the recorder recorded it.
 BOOT_METHOD = "system.boot_method"
-# Beside the features in debugfs, so a kernel whose features were read lacks what was not found.
+# These are in the same debugfs directory as the features, so if the features were read, a missing
+# file means that the kernel lacks it.
 TUNABLES = tuple(
     f"sched.{name}_ns"
     for name in ("base_slice", "min_granularity", "latency", "wakeup_granularity", "migration_cost")
 )
 IDLE_STATES = "cpuidle.states"
 OWNERS_LISTS = ("settings.sysctl", "settings.tmpfiles", "settings.written")
-# Read as a whole, or not at all.
+# Read completely or not at all.
 WHOLE_LISTS = ("sched.energy_model", "cpufreq.rankings")
 # Levels of the topology, by which topology.cpus groups CPUs.
 LEVELS = ("core", "cluster", "llc", "socket", "node")
 
-# What imported results are checked for, and the fields that tell it.
+# Properties that imported results are checked for, and the fields that show them.
 CHECKED: Mapping[str, tuple[str, ...]] = {
     "kernel release": ("kernel.release",),
     "kernel configuration": ("kernel.config_sha256",),
@@ -64,12 +66,12 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
     "virtualisation": ("virtualisation.kind",),
 }
 
-# A difference is for people to read; the whole value is in the bundle.
+# Maximum length of a difference in the record; the full value is in the bundle.
 LONGEST_VALUE = 200
-# Fields whose rule is kept: host.json has about 400.
+# Number of fields whose rule is cached: host.json has about 400.
 MOST_FIELDS = 4096
-# COMMAND_LINE_SIZE is 4096 at most, and the features have 800 characters; what is longer is no
-# list of parameters and stays one value.
+# COMMAND_LINE_SIZE is at most 4096, and the features have 800 characters; a longer text is not a
+# parameter list and stays one value.
 LONGEST_LIST = 8192
 
 # 'isolcpus=1-3', 'quiet' and 'dyndbg="file a.c +p"' are one parameter each.
@@ -78,16 +80,19 @@ WORD = re.compile(r"[\w.+-]+")
 
 
 class FieldRule(Struct, frozen=True, kw_only=True):
-    """How a difference in a field is judged: one entry of the table.
+    """How a difference in a field is judged: one entry of ``comparability.toml``.
 
     :param path: dotted path in host.json; ``*`` matches any text
-    :param tolerance: largest relative difference of two numbers that counts as none
+    :param tolerance: largest relative difference of two numbers that is ignored
     :param ignores_digits: texts that differ only in their digits are equal
-    :param are_groups: CPUs that are grouped alike are equal, whatever the groups' numbers
+    :param are_groups: compare how CPUs are grouped, whatever the groups' numbers
     :param unlimited: first word of a text that is equivalent to no value; "" for none
-    :param kernel: whether the kernel decides the value where nothing sets it
-    :param follows: field that decides this one: of the kernel where that one is
-    :param set_by: patterns of the fields that set this one; {name} is the last part of its path
+    :param kernel: whether the field has a kernel default, as
+        :data:`~schedperf.compare.origin.KernelDecides` defines it
+    :param follows: field that determines this one: the origin of its difference is the origin of
+        this one's, and ``kernel`` and ``set_by`` are not used; "" for none
+    :param set_by: patterns of the fields that set this one; {name} stands for the last part of the
+        path of this one
     """
 
     path: str
@@ -104,7 +109,7 @@ class FieldRule(Struct, frozen=True, kw_only=True):
 
 @cache
 def field_rules() -> tuple[FieldRule, ...]:
-    """Return the table; the first entry that matches a path decides."""
+    """Return the entries of ``comparability.toml``; the first one that matches a path applies."""
     table = tomllib.loads(files("schedperf.compare").joinpath(TABLE).read_text(encoding="utf-8"))
     return tuple(
         FieldRule(
@@ -125,7 +130,7 @@ def field_rules() -> tuple[FieldRule, ...]:
 
 @lru_cache(MOST_FIELDS)
 def find_rule(path: str) -> FieldRule:
-    """Return the entry for a field; a difference in an unknown field is noted."""
+    """Return the entry for a field; for an unknown field, one with the severity "noted"."""
     for rule in field_rules():
         if fnmatchcase(path, rule.path):
             return rule
@@ -141,17 +146,18 @@ def find_rule(path: str) -> FieldRule:
 def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of host.json by dotted path.
 
-    ``kernel.cmdline`` becomes one field per parameter and ``sched.features`` one
-    per feature, so that a difference names what differs; of ``cpuidle.states`` those that are
-    disabled are a field of their own. Frequency settings are also compared per type of CPU core, if
-    there are several. Other lists stay whole.
+    ``kernel.cmdline`` becomes one field per parameter and ``sched.features`` one per feature, so
+    that a difference names the parameter or feature; the disabled states of ``cpuidle.states`` are
+    a field of their own. If there are several types of CPU cores, each has fields of its own,
+    frequency settings included; else types are left out. cpufreq policies and empty groups are left
+    out. Other lists stay whole.
     """
-    has_types = len(read_types(host)) > 1
-    left_out = (POLICIES,) if has_types else (POLICIES, f"{TYPES}.")
+    types = cpus_by_type(read_types(host))
+    left_out = (POLICIES,) if types else (POLICIES, f"{TYPES}.")
     fields = {
         new_path: new_value
         for path, value in fields_of(host)
-        # A group of nothing has no field to compare.
+        # An empty group has no field to compare.
         if value != {}
         for new_path, new_value in _take_apart(path, value)
         if not new_path.startswith(left_out)
@@ -160,43 +166,56 @@ def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
 
 
 def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comparability:
-    """Compare the first boots of base and of each other side, and the boots of one side.
+    """Compare host.json of the first boots and the workloads of base and of each other side.
 
+    The boots of each side, base included, are compared with its first boot.
+
+    :param sides: base first
     :param allowed: paths that the user allows to differ
     """
     differences: list[Difference] = []
     compared: set[str] = set()
+    differing: set[str] = set()
     base = sides[0]
     for side in sides[1:]:
         differences += _workload_differences(base.bundle, side)
         hosts = base.bundle.host_fields, side.bundle.host_fields
         if all(hosts):
-            compared |= {path for host in hosts for path in flatten_host(host)}
-            differences += without_repeats(_Gate.of(base, side, allowed).differences(*hosts))
+            of_base, of_side = map(flatten_host, hosts)
+            known = (path for path, value in of_base.items() if value is not None)
+            compared |= {path for path in known if of_side.get(path) is not None}
+            found = list(_Gate.of(base, side, allowed).differences(*hosts))
+            differing |= {difference.path for difference in found}
+            differences += without_repeats(found)
         else:
             differences.append(_no_host(side.name, *hosts))
     for side in sides:
         differences += _boot_differences(side, (*side.bundle.treatment, *allowed))
     return Comparability(
         comparable=not any(difference.severity == "blocking" for difference in differences),
-        compared=sum(find_rule(path).severity != "ignored" for path in compared),
+        compared=sum(find_rule(path).severity != "ignored" for path in compared | differing),
         differences=tuple(differences),
-        equal=_equal_fields(sides, {difference.path for difference in differences}),
+        equal=_equal_fields(sides, differing | {difference.path for difference in differences}),
     )
 
 
 def _equal_fields(sides: Sequence[Side], differing: Collection[str]) -> tuple[str, ...]:
-    hosts = [side.bundle.host_fields for side in sides]
-    if not all(hosts):
-        return ()
-    paths = dict.fromkeys(path for host in hosts for path in flatten_host(host))
+    """Return the fields that are known of all sides and do not differ."""
+    base, *others = (flatten_host(side.bundle.host_fields) for side in sides)
     return tuple(
-        path for path in paths if path not in differing and find_rule(path).severity != "ignored"
+        path
+        for path, value in base.items()
+        if path not in differing
+        and find_rule(path).severity != "ignored"
+        and None not in (value, *(other.get(path) for other in others))
     )
 
 
 def name_unchecked(host: Mapping[str, object]) -> Iterator[str]:
-    """Yield what decides whether machines are comparable and is not recorded."""
+    """Yield what an imported result does not record, although comparability depends on it.
+
+    Names are those for a reader: "kernel release"; "versions of the benchmarks" is always the last.
+    """
     recorded = {path for path, value in flatten_host(host).items() if value is not None}
     for name, paths in CHECKED.items():
         if not any(path == own or path.startswith(f"{own}.") for own in paths for path in recorded):
@@ -205,7 +224,7 @@ def name_unchecked(host: Mapping[str, object]) -> Iterator[str]:
 
 
 def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]:
-    """Return those of the paths that name no field of any bundle."""
+    """Return the paths that are neither a field nor a group of fields of any bundle."""
     recorded = {field for bundle in bundles for field in flatten_host(bundle.host_fields)}
     return [path for path in paths if not any(is_exempt(field, (path,)) for field in recorded)]
 
@@ -217,11 +236,14 @@ def blocking_fields(
     treatment: Sequence[str] = (),
     programs: Collection[str] = (),
 ) -> dict[str, tuple[object, object]]:
-    """Return the fields that prevent a comparison of two machines, with both values, shortened.
+    """Return the fields that prevent a comparison of two machines, by dotted path.
 
-    A field that one of them did not record is not compared.
+    A field that one machine did not record is not compared.
 
-    :param programs: words of the workload, whose versions prevent a comparison, too
+    :param treatment: paths of fields that may differ
+    :param programs: words of the workload; other versions of these programs prevent a comparison,
+        too
+    :return: the values of base and new, cut to 200 characters
     """
     fields = [flatten_host(host) for host in (base, new)]
     values = {path: (fields[0].get(path), fields[1].get(path)) for path in fields[0]}
@@ -236,8 +258,8 @@ def blocking_fields(
 
 
 class _Gate(Struct, frozen=True, kw_only=True):
-    # One new side against base; programs are the words of both workloads, settings those of base
-    # and the new side.
+    # One new side against base: ``programs`` are the words of both workloads, ``settings`` those of
+    # base and the new side.
     side: str
     treatment: tuple[str, ...]
     programs: frozenset[str]
@@ -344,7 +366,7 @@ class _Gate(Struct, frozen=True, kw_only=True):
 
 
 def _settings_of(side: Side, *, has_other_kernel: bool) -> Settings:
-    # What tells a kernel's defaults from settings matters where the kernels differ.
+    # Whether a value is a kernel default or a setting matters only if the kernels differ.
     hosts = [boot.host_fields for boot in side.bundle.boots if boot.host_fields]
     return Settings(
         side=side.name,
@@ -405,7 +427,10 @@ def _are_grouped_alike(base: Sequence[object], new: Sequence[object]) -> bool:
 
 
 def _group(cpus: Sequence[object], level: str) -> frozenset[frozenset[object]] | None:
-    """Return the CPUs by what they share; None where no CPU has such a number."""
+    """Return the CPUs grouped by a level of the topology; None if no CPU has a number of it.
+
+    :param level: one of ``LEVELS``, or "cpu" for groups of one CPU each
+    """
     groups: dict[object, set[object]] = {}
     for cpu in cpus:
         if isinstance(cpu, Mapping) and cpu.get(level) is not None:
@@ -424,6 +449,7 @@ def _is_number(value: object) -> bool:
 
 
 def is_exempt(path: str, exempt: Sequence[str]) -> bool:
+    """Return whether a field is exempt: its path or that of a group above it is listed."""
     return any(path == above or path.startswith(f"{above}.") for above in exempt)
 
 
@@ -434,7 +460,7 @@ def _shorten(value: object) -> object:
         text = json.dumps(value)
     else:
         return value
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    return cut(text, LONGEST_VALUE)
 
 
 def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -> Difference:
@@ -452,7 +478,11 @@ def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -
 def _commands_of(
     base: Bundle, new: Bundle
 ) -> Iterator[tuple[str, tuple[str | None, str | None], Severity, str]]:
-    """Yield the commands around the workload: field, commands, and what a difference means."""
+    """Yield the commands around the workload.
+
+    Each item is the name of the field, the commands of base and new, and severity and reason of a
+    difference.
+    """
     yield (
         "setup",
         (base.setup or None, new.setup or None),
@@ -488,12 +518,12 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
     if set(base.workload) != set(new.workload):
         is_disjoint = not set(base.workload) & set(new.workload)
         yield Difference(
-            path="workload",
+            path=WORKLOAD,
             side=side.name,
             base=_shorten(", ".join(base.workload)),
             new=_shorten(", ".join(new.workload)),
             severity="blocking" if is_disjoint else "noted",
-            reason="the workloads differ" if is_disjoint else "only common workloads are compared",
+            reason="no common workload" if is_disjoint else "only common workloads are compared",
         )
     rules = {rule.name: rule.regex for rule in base.metric_rules}
     for rule in new.metric_rules:

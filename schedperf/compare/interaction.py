@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare the effect of a setting on kernels: the interaction of a 2 x 2 (or K x 2) design.
 
-Bundles are such a design if ``ab`` recorded the same two settings on all kernels. In each
-boot (with one boot per kernel: in each round) both settings were recorded, so the ratio of their
-geometric means is free of what differs between boots. These ratios are the independent values:
-the interaction is the ratio of their geometric means on a kernel and base, tested as any result
-(Welch's t on logarithms). A difference of differences on the logarithmic scale: G. W. Snedecor and
-W. G. Cochran, Statistical Methods, 8th ed., section 16.2.
+Bundles are such a design if ``ab`` recorded the same two settings on all kernels. In each boot
+(with one boot per kernel: in each round) both settings were recorded, so the ratio of their
+geometric means excludes boot-to-boot variance. These ratios are the independent values: the
+interaction is the ratio of their geometric means on a kernel and base, tested like any result
+(Welch's t on logarithms). This is a difference of differences on the logarithmic scale: G. W.
+Snedecor and W. G. Cochran, Statistical Methods, 8th ed., section 16.2.
 """
 
 import math
@@ -17,43 +17,40 @@ from statistics import fmean
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.inputs.side import Side
+from schedperf.model.base_new import BaseNew
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import (
-    BaseNew,
-    Family,
-    Interaction,
-    Replication,
-    SettingEffect,
-    TwoByTwo,
-)
 from schedperf.model.frame import Frame
 from schedperf.model.host import has_other_kernel
-from schedperf.runs.side import Side
+from schedperf.model.row_groups import Interaction, SettingEffect, TwoByTwo
+from schedperf.model.rows import Family, Replication
 from schedperf.stats import KEY, JudgedRow, compare_runs
 
-# Two kernels and two settings.
+# The minimum: two kernels and two settings.
 FEWEST_SIDES = 4
 SETTINGS = 2
 # With fewer boots the variance between boots is unknown.
 FEWEST_BOOTS = 2
-# Digits of a build id that tell two builds of one release apart.
+# Digits of a build id that distinguish two builds of one release.
 BUILD_ID_DIGITS = 12
 
 # From the strongest claim to the weakest.
 FAMILY_ORDER: Sequence[Family] = ("primary", "secondary", "informational")
 
 Question = tuple[str, str, str, str, str]
-# Of one kernel and result: the geometric mean of each setting, by boot or round.
+# The geometric mean of each setting by boot or round, for one kernel and result.
 Units = Mapping[object, BaseNew[float]]
-# The id of each boot, by side and number; None where it is not recorded.
+# The id of each boot, by side and number; None if it is not recorded.
 Boots = Mapping[tuple[str, int], str | None]
 
 
 class Design(Struct, frozen=True, kw_only=True):
-    """Which side is which.
+    """Which sides form the design.
 
-    :param kernels: base first; no two have the same name
-    :param names: of the sides of each kernel, by setting
+    :param kernels: names of the kernels, base first; no two are the same
+    :param settings: names of the two settings
+    :param names: per kernel, the names of its side with the base setting and of that with the new
+        one
     """
 
     kernels: tuple[str, ...]
@@ -61,16 +58,16 @@ class Design(Struct, frozen=True, kw_only=True):
     names: tuple[BaseNew[str], ...]
 
     def sides(self, kernel: str) -> list[str]:
-        """Return the names of the sides that the interaction on a kernel rests on."""
+        """Return the names of the two sides of base and the two of a kernel, in this order."""
         mine = self.names[self.kernels.index(kernel)]
         return [*self.names[0], *mine]
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """The interaction of one result.
+    """The interaction of one result on one kernel.
 
-    :param units: values per kernel
-    :param effects: the setting on each kernel; None without an interval
+    :param row: the ratio of the effects, with its verdict; its side is the name of the kernel
+    :param effects: effect of the setting on base and on this kernel
     """
 
     row: JudgedRow
@@ -115,7 +112,7 @@ def _setting(side: Side) -> str | None:
 
 
 def _name_kernels(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield a name of the kernel of each side, each different: its release, if that is enough."""
+    """Yield a unique name for the kernel of each side: its release, if that is enough."""
     kernels = [side.bundle.boots[0].host.kernel for side in sides]
     releases = [kernel.release or "unknown kernel" for kernel in kernels]
     given: set[str] = set()
@@ -132,9 +129,15 @@ def _name_kernels(sides: Sequence[Side]) -> Iterator[str]:
 def judge_interactions(
     design: Design, boots: Boots, runs: Frame, margin: float
 ) -> tuple[Replication, list[Judged]] | Caveat:
-    """Return the unit of replication and each result, or why there is none.
+    """Return the unit of replication and the interactions of all results and new kernels.
 
+    Boots are the units if a result has two or more boots with both settings on base and on another
+    kernel; else rounds.
+
+    :param boots: as of :func:`boots_of`
     :param runs: clean runs, as for :func:`schedperf.stats.compare_runs`
+    :param margin: half-width of the equivalence band, as a fraction
+    :return: a caveat if the settings were not recorded in the same boots or rounds
     """
     replication: Replication = "boots"
     chosen = {
@@ -174,15 +177,19 @@ def judge_interactions(
 
 
 def _can_be_compared(units: Sequence[Units], fewest: int) -> bool:
-    """Return whether base and another kernel have enough units."""
+    """Return whether base and another kernel have ``fewest`` units or more.
+
+    :param units: per kernel, base first
+    """
     base, *others = units
     return len(base) >= fewest and any(len(other) >= fewest for other in others)
 
 
 def overrule(judged: Judged, row: JudgedRow) -> Judged:
-    """Return the interaction with another row; what overrules its verdict overrules the effects'.
+    """Return the interaction with another row, whose verdict replaces those of the effects, too.
 
-    :param row: with the verdict that facts beside the numbers allow
+    :param row: row whose verdict respects emulation and blocking differences; if it is that of
+        ``judged``, nothing is replaced
     """
     if row is judged.row:
         return judged
@@ -225,16 +232,16 @@ def _to_record(judged: Judged) -> Interaction:
 
 
 def boots_of(sides: Sequence[Side]) -> Boots:
-    """Return the id of each boot."""
+    """Return the id of each boot that has runs, by side and number; None if it is not recorded."""
     return {(side.name, run.boot): run.boot_id for side in sides for run in side.bundle.runs}
 
 
 def _units(
     design: Design, runs: Frame, boots: Boots | None
 ) -> Iterator[tuple[tuple[Question, str], tuple[Units, ...]]]:
-    """Yield each result and family with its values.
+    """Yield each result and its family with its values per kernel, in the order of the design.
 
-    :param boots: id of each boot, by side and number; None: the units are rounds
+    :param boots: id of each boot, by side and number; None if the units are rounds
     """
     logs: dict[Question, dict[str, dict[object, list[float]]]] = {}
     families: dict[Question, Family] = {}
@@ -242,13 +249,13 @@ def _units(
         unit = run["round"] if boots is None else boots[run["side"], int(run["boot"])]
         workload, point, metric, unit_name, better = (run[name] for name in KEY)
         question = (workload, point, metric, unit_name, better)
-        # The weaker of two claims, as of rows: under emulation only new sides are informational.
+        # Informational if either row is: under emulation, only new sides are informational.
         families[question] = max(
             run["family"], families.get(question, run["family"]), key=FAMILY_ORDER.index
         )
         of_side = logs.setdefault(question, {}).setdefault(run["side"], {})
         if unit is not None:
-            # What is not positive has no ratio, and its unit none either.
+            # A value that is not positive has no ratio, so its unit has none either.
             value = run["value"]
             of_side.setdefault(unit, []).append(math.log(value) if value > 0.0 else math.nan)
     for question, of_sides in logs.items():

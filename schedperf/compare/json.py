@@ -14,23 +14,24 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.json import DAMAGED, convert, parse_json, show_value
-from schedperf.bundle.records import from_plain
 from schedperf.evidence import SectionPlugin, all_sections
-from schedperf.model.comparison import BASE, SCHEMA, Comparison, Section
+from schedperf.inputs.bundle.json import DAMAGED, convert, parse_json, show_value
+from schedperf.model.base_new import BASE
+from schedperf.model.comparison import SCHEMA, Comparison
 from schedperf.model.errors import BundleError
 from schedperf.model.schema import Schema, describe, reference
+from schedperf.model.sections import Section
 
-# The largest comparison of the examples has 3 MB and 160,000 values.
+# The largest comparison of the examples is 3 MB with 160,000 values.
 MOST_BYTES = 32 << 20
-# Each takes about 100 bytes of memory, however few it has in the file.
+# Each value takes about 100 bytes of memory, even if it has few bytes in the file.
 MOST_VALUES = 2_500_000
 
 Id = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class _Header(Struct, frozen=True, kw_only=True):
-    """What is checked before the rest is parsed."""
+    """The fields that are checked before the rest is parsed."""
 
     schema: Literal["schedperf/compare/2"]
     id: Id
@@ -40,11 +41,11 @@ class _Header(Struct, frozen=True, kw_only=True):
 def read_comparison(content: bytes, name: str) -> Comparison:
     """Parse what ``schedperf compare --json`` printed, each section included.
 
-    Unknown fields and sections are ignored. The ``id`` is not verified: it covers the digests of
-    earlier recordings, which the record does not hold.
+    Unknown fields and sections are ignored; a section of another version becomes absent. The ``id``
+    is not verified: it covers the digests of earlier recordings, which the record does not hold.
 
     :param name: file, for messages
-    :raises BundleError: it is too large, damaged, or of another version
+    :raises BundleError: it is too large, damaged, or of another version; or its sides are invalid
     """
     if len(content) > MOST_BYTES:
         raise BundleError(
@@ -56,7 +57,7 @@ def read_comparison(content: bytes, name: str) -> Comparison:
     header = convert(value, _Header, name)
     rest = {**convert(value, dict[str, object], name), "sections": {}}
     sections = dict(_parse_sections(header.sections, name))
-    comparison = replace(from_plain(rest, Comparison, name), sections=sections)
+    comparison = replace(convert(rest, Comparison, name), sections=sections)
     _check_sides(comparison, name)
     return comparison
 
@@ -68,12 +69,12 @@ def _parse_sections(values: Mapping[str, object], name: str) -> Iterator[tuple[s
             continue
         path, record = f"$.sections.{key}", plugins[key].record
         fields = convert(value, dict[str, object], name, path)
-        section = from_plain({**fields, "data": None}, Section, name, path)
+        section = convert({**fields, "data": None}, Section, name, path)
         if section.schema != record.schema_id():
-            # What another version found is not what this one would show under the same name.
+            # Results of another version must not be shown as results of this one.
             yield key, Section.without(record, "absent", f"recorded as {section.schema}")
         elif section.status == "ok":
-            data = from_plain(fields.get("data"), record, name, f"{path}.data")
+            data = convert(fields.get("data"), record, name, f"{path}.data")
             yield key, replace(section, data=data)
         else:
             yield key, section
@@ -99,8 +100,8 @@ def _check_sides(comparison: Comparison, name: str) -> None:
 def json_schema() -> dict[str, object]:
     """Return the JSON Schema of the record, each section's included.
 
-    A reader must accept fields and sections that it does not know: adding one is
-    compatible and leaves the number in ``schema`` as it is.
+    A reader must ignore unknown fields and sections: adding one is a compatible change and does not
+    increase the number in ``schema``.
     """
     definitions: dict[str, Schema] = {}
     root = describe(Comparison, definitions)

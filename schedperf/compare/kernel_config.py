@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare kernel configurations: options that differ, and the defaults that they select.
 
-The hash in host.json says only that some options differ; the file that is captured with the layout
-says which.
+The hash in host.json shows only that some options differ; the configuration that is captured with
+the layout shows which.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 
-from schedperf.model.comparison import OptionDifference
+from schedperf.inputs.kernel_files import CONFIG, has_kernel_file, read_kernel_text
+from schedperf.inputs.side import Side
 from schedperf.model.errors import InputError
-from schedperf.runs.kernel_files import CONFIG, has_kernel_file, read_kernel_text
-from schedperf.runs.side import Side
+from schedperf.model.sides import OptionDifference
 
-# "# CONFIG_X is not set" says the same as no line: both are no.
+# "# CONFIG_X is not set" means the same as a missing line: no.
 _OPTION = re.compile(r"^(CONFIG_\w+)=(.*)$", re.MULTILINE)
 
-# What Kconfig finds out about the tools and the name of a build: no choice of who configured it.
+# Options that Kconfig derives from the toolchain and the name of the build; users do not set them.
 _TOOLCHAIN = re.compile(
     r"CONFIG_(?:(?:CC|GCC|CLANG|AS|LD|LLD|RUSTC|PAHOLE|BINDGEN|RUST)_(?:LLVM_)?VERSION(?:_TEXT)?"
     r"|(?:CC|AS|LD|TOOLS|RUSTC|TOOLCHAIN)_(?:HAS|CAN|IS|SUPPORTS?)_\w+|GCC\w*_NO_\w+"
     r"|LOCALVERSION|BUILD_SALT|VERSION_SIGNATURE|\w+_SIGNING_KEY|SYSTEM_TRUSTED_KEYS)"
 )
 
-# The models of preemption that a configuration can make the default. With PREEMPT_RT the kernel
-# shows another word than the option has.
+# The preemption models that a configuration can make the default. With PREEMPT_RT, the kernel
+# reports another word than the option's name.
 _PREEMPTION = {
     "CONFIG_PREEMPT_LAZY": "lazy",
     "CONFIG_PREEMPT_VOLUNTARY": "voluntary",
@@ -40,28 +40,31 @@ _GOVERNORS = {
     f"CONFIG_CPU_FREQ_DEFAULT_GOV_{name.upper()}": name
     for name in ("performance", "powersave", "userspace", "ondemand", "conservative", "schedutil")
 }
-# These choose frequencies themselves and have two governors; any default but the first is the
-# second (intel_pstate_init_cpu() and its like in amd-pstate.c).
+# These drivers choose frequencies themselves and have two governors; any default except the first
+# selects the second (intel_pstate_init_cpu() and its counterpart in amd-pstate.c).
 _ACTIVE_DRIVERS = ("intel_pstate", "amd-pstate-epp")
 
 
 def options_of(side: Side) -> Mapping[str, str]:
-    """Return the options of a side's kernel, as in the file; empty if it was not captured."""
+    """Return the options that the configuration of a side's first boot sets, as in the file.
+
+    The result is empty if the file was not captured or cannot be read.
+    """
     boot = next(iter(side.bundle.boots), None)
     if boot is None or not has_kernel_file(side.bundle, boot, CONFIG):
         return {}
     try:
         text = read_kernel_text(side, boot, CONFIG)
     except InputError:
-        # The section of the layout reports the damage.
+        # The layout section reports the damage.
         return {}
     return dict(_OPTION.findall(text))
 
 
 def option_differences(sides: Sequence[Side]) -> tuple[OptionDifference, ...]:
-    """Return what differs between base and each new side, in the order of the names.
+    """Return the options that differ between base and each new side, by side, sorted by name.
 
-    A side whose bundle holds no configuration, or none that can be read, differs in nothing.
+    A side has no differences if its bundle, or that of base, lacks a readable configuration.
     """
     base = sides[0].once(options_of)
     differences = []
@@ -85,7 +88,8 @@ def option_differences(sides: Sequence[Side]) -> tuple[OptionDifference, ...]:
 def default_settings(side: Side) -> Mapping[str, object]:
     """Return the values of host.json that the kernel's configuration makes the default, by path.
 
-    Without a captured configuration nothing is known.
+    Fields whose default the configuration does not decide are left out. The result is empty if no
+    configuration was captured.
     """
     options = side.once(options_of)
     if not options:
@@ -105,7 +109,7 @@ def _chosen(options: Mapping[str, str], names: Mapping[str, str]) -> str | None:
 
 
 def _numa_balancing(options: Mapping[str, str], side: Side) -> int | None:
-    # As mm/mempolicy.c does it at boot: in check_numabalancing_enable.
+    # As in check_numabalancing_enable() of mm/mempolicy.c, which runs at boot.
     nodes = side.bundle.boots[0].host.topology.nodes
     if "CONFIG_NUMA_BALANCING" not in options or not nodes:
         return None

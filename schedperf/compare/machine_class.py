@@ -1,32 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name the class of machines whose results are comparable: a hash of what blocks a comparison.
+"""Name the class of machines whose results are comparable: a hash of all fields that would block.
 
-Values that a kernel chooses by itself are left out, so that a machine keeps its class from kernel
-to kernel; so is what differs between the sides on purpose. The host's name and identifiers are
-never part of it.
+The hash excludes values that a kernel chooses by itself, so that a machine keeps its class when its
+kernel changes. It also excludes what differs between the sides on purpose, and the host's name and
+identifiers.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.bundle.open import Bundle
 from schedperf.compare.comparability import FieldRule, find_rule, flatten_host, is_exempt
-from schedperf.model.comparison import Difference, digest_of
+from schedperf.inputs.bundle.open import Bundle
+from schedperf.model.rows import digest_of
+from schedperf.model.sides import Difference
 
-# So many digits tell the machines of all sites apart.
+# This many digits distinguish the machines of all sites.
 CLASS_DIGITS = 12
-# Kernels report a memory without what they keep; it is rounded up to 1/16 of a power of two.
+# Kernels report the memory without their own share; it is rounded up to 1/16 of a power of two.
 _STEPS = 16
 
 
 def machine_class(
     bundle: Bundle, treatment: Sequence[str], differences: Sequence[Difference]
 ) -> str | None:
-    """Return the class of a side's machine: ``epyc-2s-3f2a91c25d07``, or only the hash if the site
-    gives no name; None without host.json.
+    """Return the class of a side's machine: ``epyc-2s-3f2a91c25d07``; None without host.json.
+
+    The class is only the hash if the site gives no name.
 
     :param treatment: fields that are meant to differ between the sides
-    :param differences: between the sides
+    :param differences: between the sides; fields of intended ones are not hashed
     """
     host = bundle.host_fields
     if not host:
@@ -46,7 +48,7 @@ def _blocking(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
         rule = find_rule(path)
         if rule.severity != "blocking" or value is None:
             continue
-        # Kernels choose these, and number CPUs; the counts of CPUs are fields of their own.
+        # Kernels choose these and number the CPUs; the counts of CPUs are separate fields.
         if rule.kernel == "default" or rule.are_groups:
             continue
         if rule.unlimited and str(value).split()[:1] == [rule.unlimited]:
@@ -55,7 +57,10 @@ def _blocking(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _normalised(value: object, rule: FieldRule) -> object:
-    """Return a value that is the same for all values that are compared as equal."""
+    """Return a representative that is the same for values that compare as equal.
+
+    Numbers with a tolerance are rounded up, so two of them that lie on both sides of a step differ.
+    """
     if rule.ignores_digits and isinstance(value, str):
         return re.sub(r"\d+", "0", value)
     if rule.tolerance and isinstance(value, int) and value > 0:

@@ -12,15 +12,16 @@ from typing import Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Origin
+from schedperf.model.sides import Origin
 
-# "default": a default of the kernel unless something shows that it was set. "verified": only if
-# the configurations of both kernels say so. "": not for the kernel to decide.
+# "default": a kernel default unless something shows that it was set. "verified": a kernel default
+# only if the configurations of both kernels confirm it. "": never a kernel default.
 KernelDecides = Literal["", "default", "verified"]
 
 CMDLINE = "kernel.cmdline"
 SETTINGS = "settings"
-# What is named here was set, also where both sides name the same: the kernel does not change it.
+# A field that is named here was set, even if both sides name the same: the kernel does not change
+# it.
 APPLIED_AT_BOOT = ("settings.sysctl.", "settings.tmpfiles.")
 WRITTEN = "settings.written"
 
@@ -28,10 +29,11 @@ NOT_RECORDED = "a bundle does not record whether an administrator set the value"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What is known of one side that tells who set a field.
+    """Facts about one side that show who set a field.
 
-    :param boots: the fields of each boot's host.json by dotted path, the first boot first
-    :param defaults: what the kernel's configuration makes the default
+    :param boots: fields of each boot's host.json by dotted path, in the order of the boots; one or
+        more
+    :param defaults: default values from the kernel's configuration, by dotted path
     :param runs: fields that were read again after each run
     """
 
@@ -42,17 +44,21 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> Mapping[str, object]:
-        """Return those of the first boot, which is compared."""
+        """Return the fields of the first boot, which is compared."""
         return self.boots[0]
 
     @property
     def is_recorded(self) -> bool:
-        """Does the bundle record what the owner set? Earlier versions did not."""
-        # A group that could not be read is a field without a value; one that was read is opened.
+        """Return whether the bundle records settings of the administrator; old versions did not."""
+        # A group that could not be read is a field without a value; a group that was read has
+        # fields of its own.
         return f"{SETTINGS}.tuned" in self.fields and f"{SETTINGS}.sysctl" not in self.fields
 
     def other_value(self, path: str) -> tuple[str, object] | None:
-        """Return where the field had another value than in the first boot, and that value."""
+        """Return where a field differs from its value in the first boot, and the differing value.
+
+        :return: "another boot" or "a run", with the first other value there; None if all are equal
+        """
         value = self.fields.get(path)
         times = {"another boot": self.boots[1:], "a run": self.runs}
         others = (
@@ -67,7 +73,9 @@ class Settings(Struct, frozen=True, kw_only=True):
 class Decision(Struct, frozen=True, kw_only=True):
     """Who decided the values of a field that differs.
 
-    :param reason: how that is known; "" if it is not for the kernel to decide
+    :param origin: "kernel", "owner" (an administrator) or "unknown"; None if the field has no
+        kernel default, or none that the configurations confirm
+    :param reason: how that is known; "" without an origin
     """
 
     origin: Origin | None = None
@@ -75,16 +83,19 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_kernel(self) -> bool:
-        """Do the values differ because the kernels do, as far as is known?"""
+        """Return whether the values differ because the kernels do, as far as is known."""
         return self.origin in ("kernel", "unknown")
 
 
 def decide(
     path: str, decides: KernelDecides, set_by: Sequence[str], base: Settings, new: Settings
 ) -> Decision:
-    """Return who decided the values of a field that differs between two kernels.
+    """Return who set the values of a field that differs between two kernels.
 
-    :param set_by: patterns of the fields of host.json that set this one
+    :param path: dotted path of the field in host.json
+    :param decides: whether the field has a kernel default, as :data:`KernelDecides` defines it
+    :param set_by: patterns of the fields of host.json that set this one; {name} is the last part of
+        its path
     """
     if not decides:
         return Decision()
@@ -103,7 +114,7 @@ def decide(
 
 
 def _settings_of(path: str, set_by: Sequence[str], base: Settings, new: Settings) -> Iterator[str]:
-    """Yield what shows that the owner of one of the machines set the field."""
+    """Yield facts that show that the administrator of one of the machines set the field."""
     patterns = [pattern.replace("{name}", path.rpartition(".")[2]) for pattern in set_by]
     yield from _given(patterns, base, new)
     for settings in (base, new):
@@ -111,11 +122,11 @@ def _settings_of(path: str, set_by: Sequence[str], base: Settings, new: Settings
 
 
 def _given(patterns: Sequence[str], base: Settings, new: Settings) -> Iterator[str]:
-    # What was in force from boot on.
+    # The values that applied since boot.
     for name in dict.fromkeys((*base.fields, *new.fields)):
         values = base.fields.get(name), new.fields.get(name)
         is_set = name.startswith(APPLIED_AT_BOOT) or values[0] != values[1]
-        # A parameter that is missing was not given; another missing value is not known.
+        # A missing parameter was not given; another missing value is unknown.
         is_known = None not in values or name.startswith((*APPLIED_AT_BOOT, f"{CMDLINE}."))
         if is_set and is_known and any(fnmatchcase(name, pattern) for pattern in patterns):
             yield f"{name} {_say(values[0])} in {base.side}, {_say(values[1])} in {new.side}"

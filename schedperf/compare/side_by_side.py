@@ -1,63 +1,69 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The results of three or more sides beside each other: a row per result, a cell per side.
+"""Arrange the results of three or more sides in a table: a row per result, a cell per side.
 
-Each cell has the change from base, which the rows of the record test, and the change from the side
-before it: a series of patches is read step by step. Steps are tested as rows are, and their p
-values are corrected over the steps of all results of a family (Holm, "A simple sequentially
-rejective multiple test procedure", Scand. J. Stat. 6 (1979)): naming a patch by mistake costs more
-than missing one.
+Each cell has the change from base, which the rows of the record test, and the change from the
+previous side (a step, e.g. one patch of a series). Steps are tested as rows are, and their p values
+are corrected over the steps of all results of a family (Holm, "A simple sequentially rejective
+multiple test procedure", Scand. J. Stat. 6 (1979)): naming a patch by mistake costs more than
+missing one.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from schedperf.model.comparison import (
-    BASE,
-    Better,
-    Family,
-    Mover,
-    Row,
-    SideBySide,
-    SideCell,
-    Step,
-)
+from schedperf.model.base_new import BASE
 from schedperf.model.frame import Frame
+from schedperf.model.row_groups import Mover, SideBySide, SideCell, Step
+from schedperf.model.rows import Better, Family, Row
 from schedperf.model.verdict import CHANGED, CONFIDENCE
-from schedperf.stats import JudgedRow, compare_runs
+from schedperf.stats import JudgedRow, Result, compare_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEWEST_SIDES = 3
 
 Question = tuple[str, str, str, str, str]
 # Side, workload, point, metric.
 _Tested = tuple[str, str, str, str]
-# In the order in which results count.
+# In order of priority.
 _FAMILIES: Sequence[Family] = ("primary", "secondary", "informational")
 
 Steps = Mapping[Question, Mapping[str, Step]]
 
 
 def compare_side_by_side(
-    rows: Sequence[Row], digests: Mapping[str, str], runs: Frame
+    rows: Sequence[Row],
+    digests: Mapping[str, str],
+    runs: Frame,
+    *,
+    history: "Sequence[Frame | pd.DataFrame]" = (),
+    boot_sd: float | None = None,
 ) -> Iterator[SideBySide]:
-    """Yield each result with a cell for each side; nothing for fewer than three sides.
+    """Yield each result with a cell for each side; yield nothing for fewer than three sides.
 
-    :param rows: of all new sides
-    :param digests: of the data of each side, base first
-    :param runs: as for :func:`schedperf.stats.compare_runs`
+    :param rows: rows of all new sides
+    :param digests: digests of the data of each side, base first
+    :param runs: as for :func:`schedperf.stats.compare_runs`; so are ``history`` and ``boot_sd``
     """
     if len(digests) >= FEWEST_SIDES:
-        yield from put_side_by_side(rows, list(digests), _steps(digests, runs))
+        compare = partial(compare_runs, runs, history=history, boot_sd=boot_sd)
+        yield from put_side_by_side(rows, list(digests), _steps(digests, compare))
 
 
 def put_side_by_side(
     rows: Sequence[Row], sides: Sequence[str], steps: Steps
 ) -> Iterator[SideBySide]:
-    """Yield each result with a cell for each side.
+    """Yield each result with a cell for each side; the steps were computed by the caller.
 
-    :param steps: by result and side
+    :param rows: rows of all new sides
+    :param sides: names of all sides, base first
+    :param steps: change of each side from the side before it, by result and side
     """
     questions: dict[Question, dict[str, Row]] = {}
     for row in rows:
@@ -67,7 +73,11 @@ def put_side_by_side(
 
 
 def find_movers(results: Sequence[SideBySide]) -> tuple[Mover, ...]:
-    """Return the significant steps: of primary results first, then the largest."""
+    """Return the significant steps that have a ratio.
+
+    Primary results come first, then secondary and informational ones; within a family, the largest
+    step comes first.
+    """
     movers = [mover for result in results for mover in _movers_of(result)]
     return tuple(
         sorted(movers, key=lambda each: (_FAMILIES.index(each.family), -abs(math.log(each.ratio))))
@@ -95,11 +105,11 @@ def _movers_of(result: SideBySide) -> Iterator[Mover]:
         )
 
 
-def _steps(digests: Mapping[str, str], runs: Frame) -> Steps:
+def _steps(digests: Mapping[str, str], compare: Callable[..., Result]) -> Steps:
     rows = [
         _same_data(row) if digests[before] == digests[side] else row
         for before, side in pairwise(digests)
-        for row in compare_runs(runs, base=before, new=[side]).rows
+        for row in compare(base=before, new=[side]).rows
     ]
     steps: dict[Question, dict[str, Step]] = {}
     for row, corrected in zip(rows, _correct(rows), strict=True):
@@ -122,7 +132,7 @@ def _same_data(row: JudgedRow) -> JudgedRow:
 
 
 def _correct(rows: Sequence[JudgedRow]) -> list[float | None]:
-    """Return p of each row by Holm, corrected for the rows of its family."""
+    """Return p of each row, corrected by Holm's method within the row's family; None stays None."""
     families: dict[Family, dict[_Tested, float]] = {}
     for row in rows:
         if row.p is not None:
@@ -132,12 +142,14 @@ def _correct(rows: Sequence[JudgedRow]) -> list[float | None]:
 
 
 def _tested(row: JudgedRow) -> _Tested:
-    # Two rows of one measurement are one test.
+    # Two rows that are computed from one measurement count as one test.
     return row.side, row.workload, row.point, row.same_as or row.metric
 
 
 def holm(tested: Mapping[_Tested, float]) -> dict[_Tested, float]:
-    """Return the p values by Holm's method.
+    """Return the p values corrected by Holm's method, from the smallest to the largest.
+
+    :param tested: p by side, workload, point and metric
 
     >>> tests = {("new", "w", "", name): p for name, p in (("a", 0.01), ("b", 0.04), ("c", 0.03))}
     >>> [round(p, 2) for p in holm(tests).values()]
@@ -170,7 +182,8 @@ def _put(sides: Sequence[str], of_side: Mapping[str, Row], steps: Mapping[str, S
 
 
 def _base_cell(rows: Sequence[Row]) -> SideCell:
-    # Pairs with another side can be of fewer rounds; the first row with a value speaks for base.
+    # Pairs with another side can have fewer rounds, so the value of base comes from the first row
+    # that has one.
     row = next((row for row in rows if row.base is not None), rows[0])
     return SideCell(
         side=BASE,
@@ -221,7 +234,7 @@ def _extremes(cells: Sequence[SideCell], better: Better) -> tuple[str | None, st
     improved = [cell for cell in new if cell.verdict == "improvement"] or [base]
     regressed = [cell for cell in new if cell.verdict == "regression"] or [base]
     if all(cell.n is None and cell.ci_low is None for cell in new):
-        # Of published means without a number of runs, noise is unknown.
+        # Published means without a number of runs have unknown noise.
         improved = regressed = [base, *new]
     best, worst = _best(improved, better), _best(regressed, _opposite(better))
     return (best, worst) if best != worst else (None, None)

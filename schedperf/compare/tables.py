@@ -1,48 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two or more tables: build a :class:`~schedperf.model.comparison.Comparison`.
 
-The first table, or the first side of the only one, is base. A table says nothing of
-its machines and holds no captures: the numbers are compared, and nothing else.
+The first table, or the first side of the only one, is base. A table does not describe its machines
+and holds no captures, so only its numbers are compared.
 """
 
 import hashlib
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import pandas as pd
+import numpy as np
 from msgspec.structs import replace
 
 from schedperf.compare.advice.next_steps import next_steps
-from schedperf.compare.bundles import (
-    CompareOptions,
-    comparison_id,
-    say_history,
-    say_same_data,
-    to_families,
-    to_rows,
-)
+from schedperf.compare.facts import as_same_data
+from schedperf.compare.options import CompareOptions, comparison_id, history_caveats
+from schedperf.compare.rows import to_families, to_rows
 from schedperf.compare.side_by_side import compare_side_by_side, find_movers
 from schedperf.evidence import all_sections
+from schedperf.inputs.side import side_name
+from schedperf.inputs.tables.read import Table
+from schedperf.model.base_new import BASE
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import (
-    BASE,
-    SCHEMA,
-    Comparability,
-    Comparison,
-    Difference,
-    SideSummary,
-)
+from schedperf.model.comparison import SCHEMA, Comparison
 from schedperf.model.errors import InputError
-from schedperf.model.frame import Frame
+from schedperf.model.frame import Frame, Integers, objects, plain
+from schedperf.model.sides import Comparability, Difference, SideSummary
 from schedperf.model.verdict import decide_overall, undecided
-from schedperf.runs.side import side_name
 from schedperf.stats import compare_runs
-from schedperf.tables.read import Table
 from schedperf_collectors import __version__
 
 NO_CAPTURES = "CSV tables contain no collector data"
 NO_MACHINE = "CSV tables do not describe the machine, so machines are not compared"
-# The reason of a comparison without a primary row.
+# The reason of a comparison that has no primary row.
 ABSENCE = undecided("no row of the tables has `primary` in column `family`")
 
 FEWEST_SIDES = 2
@@ -51,29 +42,31 @@ LONGEST_LIST = 200
 
 
 # A side and its rows of the table, each with its place in the file.
-_Measured = tuple[SideSummary, pd.DataFrame]
+_Measured = tuple[SideSummary, Frame]
 
 
 def compare_tables(
     tables: Sequence[Table], options: CompareOptions | None = None, *, base: str | None = None
 ) -> Comparison:
-    """Compare every side with the first one.
+    """Compare every side with base.
 
-    :param tables: one table with several sides, or several tables with one side each
-    :param base: the side of a single table that is base; None for the first one
-    :raises InputError: the tables do not contain the sides that a comparison needs
+    :param tables: one table with several sides, or several tables with one side each, base first
+    :param base: the side of a single table that is base; None for the first side; ignored with
+        several tables
+    :raises InputError: the tables do not contain the sides that a comparison needs, a row has an
+        invalid value, or the margin is out of range
     """
     chosen = options or CompareOptions()
     measured = _sides_of_one(tables[0], base) if len(tables) == 1 else _sides_of_many(tables)
     sides = tuple(side for side, _ in measured)
-    runs = pd.concat([of_side for _, of_side in measured], ignore_index=True)
+    runs = Frame.joined([of_side for _, of_side in measured])
     new = [side.name for side in sides[1:]]
     result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
-    judged = [say_same_data(row) if row.side in same else row for row in result.rows]
-    rows = tuple(to_rows(judged, Frame.of(_df_single_runs(runs)), chosen.margin))
+    judged = [as_same_data(row) if row.side in same else row for row in result.rows]
+    rows = tuple(to_rows(judged, _single_runs(runs), chosen.margin))
     digests = {side.name: side.digest for side in sides}
-    beside = tuple(compare_side_by_side(rows, digests, Frame.of(runs)))
+    beside = tuple(compare_side_by_side(rows, digests, runs))
     comparison = Comparison(
         schema=SCHEMA,
         id=comparison_id([side.digest for side in sides], chosen),
@@ -95,7 +88,7 @@ def compare_tables(
         caveats=(
             *(of_table for table in tables for of_table in table.caveats),
             *_caveats(measured),
-            *say_history(chosen),
+            *history_caveats(chosen),
         ),
         overall=decide_overall(rows, blocking=(), absence=("inconclusive", ABSENCE)),
     )
@@ -122,9 +115,9 @@ def _sides_of_one(table: Table, base: str | None) -> list[_Measured]:
             index,
             label,
             table,
-            # Sides of one file are separate measurements, also where they have equal numbers.
+            # Sides of one file are separate measurements, even if their numbers are equal.
             hashlib.sha256(f"{table.digest} {label}".encode()).hexdigest(),
-            table.runs[table.runs["side"] == label],
+            np.flatnonzero(table.runs["side"] == label),
         )
         for index, label in enumerate(labels)
     ]
@@ -147,20 +140,25 @@ def _sides_of_many(tables: Sequence[Table]) -> list[_Measured]:
             table.sides[0] if table.sides else table.path.stem,
             table,
             table.digest,
-            table.runs,
+            np.arange(len(table.runs)),
         )
         for index, table in enumerate(tables)
     ]
 
 
-def _df_single_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    # The runs that a report can draw: a mean that somebody published is none. A table need not
-    # number its runs; their place in it then tells them apart.
-    succeeded = runs[runs["status"] == "ok"]
-    values = succeeded["value"] if "value" in runs else pd.Series(dtype="float64")
-    single = succeeded.loc[values.dropna().index]
+def _single_runs(runs: Frame) -> Frame:
+    # Runs that a report can draw: a published mean is not a run. If a table does not number its
+    # runs, their index among those of the side identifies them.
+    has_value = ~np.isnan(runs["value"]) if "value" in runs else np.zeros(len(runs), bool)
+    single = runs.take(has_value & (runs["status"] == "ok"))
+    counts = Counter[str]()
+    index = []
+    for side in single["side"].tolist():
+        index.append(counts[side])
+        counts[side] += 1
     unknown = {name: None for name in ("boot", "order", "round") if name not in single}
-    return single.assign(run=single.get("run", single.groupby("side").cumcount()), **unknown)
+    numbered = {} if "run" in single else {"run": index}
+    return single.assign(**unknown, **numbered)
 
 
 def _comparability(new: Sequence[str]) -> Comparability:
@@ -173,7 +171,8 @@ def _comparability(new: Sequence[str]) -> Comparability:
     return Comparability(comparable=True, compared=0, differences=differences)
 
 
-def _measured(index: int, label: str, table: Table, digest: str, runs: pd.DataFrame) -> _Measured:
+def _measured(index: int, label: str, table: Table, digest: str, places: Integers) -> _Measured:
+    runs = table.runs.take(places)
     succeeded = runs["status"] == "ok"
     side = SideSummary(
         name=side_name(index),
@@ -183,29 +182,34 @@ def _measured(index: int, label: str, table: Table, digest: str, runs: pd.DataFr
         created=None,
         complete=True,
         boots=_count_boots(runs),
-        runs_clean=_count_runs(runs[succeeded]),
+        runs_clean=_count_runs(runs.take(succeeded)),
         runs_instrumented=0,
         runs_failed=int((~succeeded).sum()),
         host={},
         recorded_by=None,
     )
-    sources = [table.sources[row] for row in runs.index]
+    sources = objects([table.sources[place] for place in places])
     return side, runs.assign(side=side.name, source=sources)
 
 
-def _count_boots(runs: pd.DataFrame) -> int | None:
-    return int(runs["boot"].nunique()) or None if "boot" in runs else None
+def _count_boots(runs: Frame) -> int | None:
+    return len({*plain(runs["boot"])} - {None}) or None if "boot" in runs else None
 
 
-def _count_runs(runs: pd.DataFrame) -> int | None:
-    # A run can have several metrics; its points are measured by runs of their own. None where
-    # nobody said of how many runs a mean is.
-    counts = runs["n"] if "n" in runs else pd.Series(float("nan"), index=runs.index)
-    numbers = counts.where(runs["mean"].notna(), 1.0) if "mean" in runs else counts.fillna(1.0)
-    if numbers.isna().any():
-        return None
-    by_metric = numbers.groupby([runs[name] for name in ("workload", "point", "metric")]).sum()
-    return int(by_metric.groupby(["workload", "point"]).max().sum())
+def _count_runs(runs: Frame) -> int | None:
+    # A run can have several metrics; points are measured by separate runs. None if the number of
+    # runs of a mean is not recorded.
+    by_metric = Counter[tuple[object, ...]]()
+    missing = {name: None for name in ("mean", "n") if name not in runs}
+    columns = ("mean", "n", "workload", "point", "metric")
+    for mean, n, *metric in runs.assign(**missing).rows(columns):
+        if mean is not None and n is None:
+            return None
+        by_metric[tuple(metric)] += 1 if n is None or mean is None else int(n)
+    points: dict[tuple[object, ...], int] = {}
+    for (*point, _), count in by_metric.items():
+        points[tuple(point)] = max(count, points.get(tuple(point), 0))
+    return sum(points.values())
 
 
 def _caveats(measured: Sequence[_Measured]) -> Iterator[Caveat]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Do independent tasks in several processes.
+"""Run independent tasks in several processes.
 
-Workers are forks of this process, so that no input is copied; their results come back through
-pipes. A task is a number in a pipe that all of them read, so that who is done early takes the next.
+Workers are forks of this process, so no input is copied; their results come back through pipes. All
+workers read task numbers from one pipe, so that a worker that finishes early takes the next task.
 """
 
 import contextlib
@@ -22,18 +22,20 @@ MOST_TASKS = 256
 
 
 class _Worker(Struct, frozen=True, kw_only=True):
-    # A child process, and the end of the pipe that its results come from.
+    # A child process, and the end of the pipe that its results arrive at.
     pid: int
     results: int
 
 
 def do_all(tasks: Sequence[Callable[[], Content]], workers: int) -> list[Content]:
-    """Return the result of every task, in their order.
+    """Return the results of all tasks, in the order of the tasks.
 
-    The tasks of a worker that was killed are done again here.
+    If a worker is killed, or a task in it raises an exception, this process repeats its tasks. An
+    exception that a task raises in this process is raised.
 
-    :param tasks: at most ``MOST_TASKS``; their results are pickled
+    :param tasks: at most ``MOST_TASKS``; results from workers are pickled
     :param workers: processes that may run at the same time, this one included
+    :raises ValueError: there are more than ``MOST_TASKS`` tasks for several workers
     """
     if min(workers, len(tasks)) <= 1:
         return [task() for task in tasks]
@@ -73,13 +75,13 @@ def _take(tasks: Sequence[Callable[[], Content]], queue: int) -> Iterator[tuple[
 def _start(tasks: Sequence[Callable[[], Content]], queue: int) -> _Worker:
     results, send = os.pipe()
     with warnings.catch_warnings():
-        # The other threads are those of OpenBLAS, which is prepared for forks.
+        # The other threads belong to OpenBLAS, which supports forks.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
         os.close(send)
         return _Worker(pid=pid, results=results)
-    # The child: whatever happens, it must not return into the program of its parent.
+    # In the child: whatever happens, it must not return into the program of its parent.
     status = 1
     try:
         with os.fdopen(send, "wb") as pipe:

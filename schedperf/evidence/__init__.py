@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Evidence: one package per kind, which captures, compares and explains it.
+"""Define how packages of evidence register their sections, findings and caveats.
 
-``record.py`` of a package holds the records of its section. A field is annotated with its
-meaning and unit; the JSON Schema is derived from them::
+Each kind of evidence is a package. Its ``record.py`` defines the records of its section. Each field
+is annotated with its meaning and unit; the JSON Schema is derived from them::
 
     class Layout(SectionData, frozen=True, kw_only=True):
         section: ClassVar[str] = "layout"
@@ -19,28 +19,36 @@ all sides::
             raise Absent("no System.map, kallsyms or BTF in base.tar")
         return Layout(moved=...)
 
-Few recordings are about a second workload, or about a sched_ext scheduler. A section about such a
-thing says which of them it applies to, and reports of all others do not mention it::
+Some sections apply to few recordings, e.g. those with a second workload or a sched_ext scheduler.
+Such a section declares which sides it applies to; reports of other recordings do not mention it::
 
     @section(Load, applies=lambda side: side.bundle.load is not None)
 
-What several sections look at, or what takes long to read, is read with ``side.once(read)``: the
-function is called for the first section that asks.
+A section that needs data of another kind of evidence declares it, and is called with a function
+that computes it (:mod:`schedperf.evidence.needs`)::
 
-The module ``findings`` registers the rules that turn this data into explained facts::
+    @section(Pelt, needs=WAKEUPS)
+    def pelt(sides: Sequence[Side], count_wakeups: CountWakeups) -> Pelt:
+        ...
+
+Data that several sections use, or that take long to read, are read with ``side.once(read)``, which
+caches the result.
+
+The module ``findings`` registers the rules that derive findings from this data::
 
     @finding("layout_alarms", Layout)
     def layout_alarms(layout: Layout) -> Iterator[Finding]:
         ...
 
-and those that turn it into weaknesses of the whole result::
+and the rules that derive caveats of the whole result::
 
     @caveat_rule("other_commands", Profile)
     def other_commands(profile: Profile) -> Iterator[Caveat]:
         ...
 
-A rule is called only when its section is ok. Whatever goes wrong in it costs its own findings only.
-A rule that joins several sections also sees the rows of the benchmarks::
+A rule is called only when its section is ok. An error in a finding rule affects only its own
+findings; an error in a caveat rule ends the comparison. A rule that joins several sections also
+takes the benchmark rows::
 
     @joined_finding("joined")
     def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
@@ -48,57 +56,63 @@ A rule that joins several sections also sees the rows of the benchmarks::
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, overload
 
 from msgspec import Struct
 
+from schedperf.evidence.needs import Function, Need
+from schedperf.inputs.side import Side
 from schedperf.model.caveats import Caveat
-from schedperf.model.comparison import (
-    Data,
-    Finding,
-    Row,
-    Section,
-    SectionData,
-    SectionStatus,
-    data_of,
-)
-from schedperf.runs.side import Side
+from schedperf.model.rows import Row
+from schedperf.model.sections import Data, Finding, Section, SectionData, SectionStatus, data_of
 from schedperf_collectors.registry import Registry
 
-# Of one side.
+# A function that reads data of one side.
 Applies = Callable[[Side], bool]
-# Of the sides; some take what another kind of evidence measured, too.
-Analysis = Callable[..., Data]
+# An analysis of all sides, and one that needs a function of another kind of evidence.
+Analysis = Callable[[Sequence[Side]], Data]
+NeedyAnalysis = Callable[[Sequence[Side], Function], Data]
 Rule = Callable[[Data], Iterator[Finding]]
 CaveatRule = Callable[[Data], Iterator[Caveat]]
 JoinedRule = Callable[[Mapping[str, Section], Sequence[Row]], Iterator[Finding]]
 
 
 class Absent(Exception):
-    """The sides hold nothing that this section could look at; the message says why."""
+    """The sides have no data for this section; the message is the reason."""
 
 
 class SectionPlugin(Struct, frozen=True, kw_only=True):
     """One registered analysis.
 
-    :param record: what it returns
-    :param is_drawing: its data is used by drawings alone, never by findings or the verdict
-    :param applies: whether a side has what it is about; None if every side may have it
+    :param record: type of its result
+    :param analyse: returns the result; raises :class:`Absent` if there is none
+    :param reads: returns the kind of evidence whose captures it reads, e.g.
+        ``schedperf.evidence.c2c``: the one that it needs data of, else its own. Sections with the
+        same result are analysed one after the other in one process
+    :param is_drawing: True if its data is used by drawings only, never by findings or the verdict
+    :param applies: returns whether the section applies to a side; None if it applies to all
     """
 
     record: type[SectionData]
-    analyse: Callable[..., SectionData]
+    analyse: Callable[[Sequence[Side]], SectionData]
+    reads: Callable[[], str]
     is_drawing: bool = False
     applies: Applies | None = None
 
     def without(self, status: SectionStatus, reason: str) -> Section:
-        """Return the section without data."""
+        """Return the section without data.
+
+        :param status: "absent", "not-applicable" or "failed"
+        :param reason: why it has no data
+        """
         return Section.without(self.record, status, reason)
 
 
 class FindingPlugin(Struct, frozen=True, kw_only=True):
     """One registered rule.
 
-    :param is_joined: it joins what others find one by one
+    :param find: yields the findings; called with all sections and the benchmark rows
+    :param is_joined: True if it joins several sections
     """
 
     name: str
@@ -112,24 +126,57 @@ rules: Registry[FindingPlugin] = Registry(
 )
 
 
-# By name; each takes all sections and yields nothing where its own is not ok.
+# By name. Each takes all sections and yields nothing if its own section is not ok.
 caveat_rules: Registry[Callable[[Mapping[str, Section]], Iterator[Caveat]]] = Registry(
     "schedperf.evidence", kind="caveat rule", module="findings"
 )
 
 
+@overload
 def section(
     record: type[Data], *, is_drawing: bool = False, applies: Applies | None = None
-) -> Callable[[Analysis[Data]], Analysis[Data]]:
+) -> Callable[[Analysis[Data]], Analysis[Data]]: ...
+
+
+@overload
+def section(
+    record: type[Data],
+    *,
+    needs: Need[Function],
+    is_drawing: bool = False,
+    applies: Applies | None = None,
+) -> Callable[[NeedyAnalysis[Function, Data]], NeedyAnalysis[Function, Data]]: ...
+
+
+def section(
+    record: type[Data],
+    *,
+    needs: Need[Any] | None = None,
+    is_drawing: bool = False,
+    applies: Applies | None = None,
+) -> Callable[[Any], Any]:
     """Register the decorated function as the analysis that makes this record.
 
+    :param needs: data of another kind of evidence; the decorated function then also takes the
+        function that computes them
     :param is_drawing: as in :class:`SectionPlugin`
     :param applies: as in :class:`SectionPlugin`
+    :raises DuplicatePlugin: another section has the same name; the decorator raises it
     """
 
-    def register(analyse: Analysis[Data]) -> Analysis[Data]:
+    def register(analyse: Callable[..., Data]) -> Callable[..., Data]:
+        def analyse_sides(sides: Sequence[Side]) -> Data:
+            return analyse(sides) if needs is None else analyse(sides, needs.function)
+
+        def reads() -> str:
+            return _kind_of(analyse if needs is None else needs.function)
+
         plugin = SectionPlugin(
-            record=record, analyse=analyse, is_drawing=is_drawing, applies=applies
+            record=record,
+            analyse=analyse_sides,
+            reads=reads,
+            is_drawing=is_drawing,
+            applies=applies,
         )
         sections.add(record.section, plugin)
         return analyse
@@ -137,15 +184,27 @@ def section(
     return register
 
 
+def _kind_of(function: Callable[..., object]) -> str:
+    # schedperf.evidence.KIND, or a module beside the packages.
+    return ".".join(function.__module__.split(".")[:3])
+
+
 def all_sections() -> Mapping[str, SectionPlugin]:
-    """Return every analysis section, by name."""
+    """Return every registered section, by name.
+
+    :raises PluginError: the plugin of another package cannot be imported, registers nothing, or has
+        a name that is taken
+    """
     return sections.all()
 
 
 def finding(name: str, record: type[Data]) -> Callable[[Rule[Data]], Rule[Data]]:
-    """Register the decorated function as the finding rule of that name.
+    """Register the decorated function as a finding rule.
 
-    :param record: what it is called with; where a comparison has none, it is not called
+    :param name: name of the rule, unique among all finding rules
+    :param record: type of the section data that it is called with; it is not called if a comparison
+        has no such data
+    :raises DuplicatePlugin: another rule has this name; the decorator raises it
     """
 
     def register(find: Rule[Data]) -> Rule[Data]:
@@ -161,7 +220,13 @@ def finding(name: str, record: type[Data]) -> Callable[[Rule[Data]], Rule[Data]]
 
 
 def joined_finding(name: str) -> Callable[[JoinedRule], JoinedRule]:
-    """Register the decorated function as the rule of that name, which joins several sections."""
+    """Register the decorated function as a finding rule that joins several sections.
+
+    It is called with all sections, also those without data, and the benchmark rows.
+
+    :param name: name of the rule, unique among all finding rules
+    :raises DuplicatePlugin: another rule has this name; the decorator raises it
+    """
 
     def register(find: JoinedRule) -> JoinedRule:
         rules.add(name, FindingPlugin(name=name, find=find, is_joined=True))
@@ -171,9 +236,12 @@ def joined_finding(name: str) -> Callable[[JoinedRule], JoinedRule]:
 
 
 def caveat_rule(name: str, record: type[Data]) -> Callable[[CaveatRule[Data]], CaveatRule[Data]]:
-    """Register the decorated function as the caveat rule of that name.
+    """Register the decorated function as a caveat rule.
 
-    :param record: what it is called with; where a comparison has none, it is not called
+    :param name: name of the rule, unique among all caveat rules
+    :param record: type of the section data that it is called with; it is not called if a comparison
+        has no such data
+    :raises DuplicatePlugin: another rule has this name; the decorator raises it
     """
 
     def register(find: CaveatRule[Data]) -> CaveatRule[Data]:

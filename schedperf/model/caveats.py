@@ -14,11 +14,13 @@ from msgspec import Struct
 
 from schedperf.model.errors import describe
 
-# One sentence each, lower case, no full stop; {names} are the caveat's numbers. {count:run} writes
-# a count with its noun: "1 run", "2 runs".
+# Each text is one sentence in lower case without a full stop; {names} are the caveat's numbers.
+# {count:run} writes a count with its noun: "1 run", "2 runs".
 TEXTS: Mapping[str, str] = {
     "one-boot": "one boot of {side}, so boot-to-boot variance is unknown and the result is valid "
     "for this boot only",
+    "boot-sd": "one boot per side, on different boots, so p and the CI include a boot-to-boot "
+    "standard deviation of {how}",
     "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
     "failed-runs": "{failed} of {total:run} of {side} failed; failed runs are excluded",
     "unequal-samples": "runs of {side} have {ratio:.2g} times as many latency samples as those of "
@@ -30,12 +32,12 @@ TEXTS: Mapping[str, str] = {
     "unpaired": "{count:run} of {side} excluded, because the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",
-    "blocks": "the sides were recorded one after the other, so drift confounds the comparison",
+    "blocks": "the sides were recorded one after the other, so a change may be drift",
     "unbalanced": "the order of the {sides} interleaved sides is not balanced over {rounds:round} "
     "(a multiple of {cycle} is balanced), so drift may affect the sides differently",
     "no-interaction": "the interaction of kernel and setting is not computed, because {base} and "
     "{new} were not recorded in the same boots or rounds of each kernel",
-    "looks": "{side} was recorded with --until-decided and at most {max_runs:run}, so p "
+    "looks": "{side} was recorded with --until-decided and at most {max_runs} {units}, so p "
     "and the equivalence test are corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",
     "modes": "the distribution is bimodal, with {base} runs of base and {new} of {side} in the "
@@ -61,6 +63,7 @@ TEXTS: Mapping[str, str] = {
     "import-note": "{label}: {note}",
     "failed-finding": "the finding rule `{rule}` failed, so its findings are missing ({problem})",
     "bad-lines": "{count:line} of {label} could not be parsed; first: {problem}",
+    "work-not-done": "the benchmark did not do its work in {count:run} of {side}; first: {problem}",
     "no-line-end": "line {line} of {path}, the last one, has no end of line, so the file may be "
     "cut: {text}",
     "claim": "the source states a change of {claimed}, but its numbers yield {actual}",
@@ -75,7 +78,7 @@ TEXTS: Mapping[str, str] = {
     "rule reads; first: {first}",
 }
 
-# The texts for a report of one screen, where others are shorter.
+# Shorter texts for a report of one screen.
 SHORT_TEXTS: Mapping[str, str] = {
     "emulated": "timings come from an emulator and do not predict real hardware",
     "spread": "{side} is {word} than base by a factor of {factor:.2g}",
@@ -90,7 +93,7 @@ SHORT_TEXTS: Mapping[str, str] = {
     "rule reads",
 }
 
-# A format spec that is a noun; those of numbers have a digit or one letter.
+# A format spec that is a noun; specs of numbers contain a digit or are one letter.
 _NOUN = re.compile("[a-z]{2,}(?: [a-z]+)*")
 
 
@@ -120,7 +123,7 @@ class Caveat(Struct, frozen=True, kw_only=True):
     numbers: Mapping[str, object]
 
     def __post_init__(self) -> None:
-        """Refuse a caveat that has no text; here, not in a report."""
+        """Reject a caveat without a text when it is made, not when a report prints it."""
         if self.code not in TEXTS:
             raise ValueError(f"unknown caveat {self.code!r}")
         try:
@@ -140,5 +143,8 @@ class Caveat(Struct, frozen=True, kw_only=True):
 
 
 def caveat(code: str, **numbers: object) -> Caveat:
-    """Return a caveat with these numbers."""
+    """Return a caveat with these values in its text.
+
+    :raises ValueError: as :class:`Caveat`
+    """
     return Caveat(code=code, numbers=numbers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counted evidence in the record: rates of two sides, in total, per CPU or per bin.
+"""Define the record of counted evidence: rates of two sides, in total, per CPU or per bin.
 
 Counts grow with the length and the work of a run, so they are divided by time and by operations
 (:mod:`schedperf.stats.counted`). Each kind of evidence adds fields that identify its rows.
@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, StructMeta
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Replication
+from schedperf.model.rows import Replication
 
 Basis = Literal["time", "operation", "share"]
 
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """How often something happened on both sides, and how sure the change is."""
+    """A quantity on both sides, e.g. a rate, a share or a maximum, and its change with 95% CI."""
 
     unit: str
     n_base: Annotated[int, "sample size of base, in units of `replication`"]
@@ -53,16 +53,16 @@ class Rate(Struct, frozen=True, kw_only=True):
     values_new: tuple[float, ...]
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the fields of a rate, of which a row is made."""
+        """Return the fields of :class:`Rate` by name, without those of a subclass."""
         return {name: getattr(self, name) for name in Rate.__struct_fields__}
 
     def without_comparison(self) -> "Rate":
-        """Return the values of both sides alone."""
+        """Return the rate with ratio, CI, p, q and ``changed`` set to None."""
         return replace(self, ratio=None, ci_low=None, ci_high=None, p=None, q=None, changed=None)
 
 
 class _AbstractStruct(StructMeta, ABCMeta):
-    # A record that cannot be made itself, because its kinds define a part of it.
+    # An abstract record that is never instantiated itself, because each kind defines a part of it.
     pass
 
 
@@ -78,16 +78,16 @@ class RateRow(Rate, frozen=True, kw_only=True, metaclass=_AbstractStruct):
     @property
     @abstractmethod
     def identity(self) -> tuple[Hashable, ...]:
-        """What the row counts, independent of the denominator."""
+        """Return a key of what the row counts, equal for all denominators."""
 
     @property
     def statistic(self) -> str:
-        """The statistic of a distribution: "p99", "max"; "" for a mean."""
+        """Return the statistic of a distribution: "p99", "max"; "" for a mean."""
         return ""
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the values must not be compared; None if they may."""
+        """Return why the values must not be compared; None if they may be."""
         return None
 
 
@@ -115,7 +115,7 @@ class Places(Struct, frozen=True, kw_only=True):
     ]
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the fields of these values, of which a row is made."""
+        """Return the fields of :class:`Places` by name, without those of a subclass."""
         return {name: getattr(self, name) for name in Places.__struct_fields__}
 
 
@@ -142,7 +142,7 @@ class Bins(Places, frozen=True, kw_only=True):
     events_new: int
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the fields of the histogram, of which a row is made."""
+        """Return the fields of :class:`Bins` by name, without those of a subclass."""
         return {name: getattr(self, name) for name in Bins.__struct_fields__}
 
 

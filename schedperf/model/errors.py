@@ -4,9 +4,8 @@
 ::
 
     SchedperfError            one line for the user, exit status 2
-    ├── InputError            something the user gave us cannot be used: a file, a number, a name
-    │   └── BundleError       a bundle that cannot be read
-    └── NotComparable         the bundles are fine, but comparing them means nothing; exit status 4
+    └── InputError            an input cannot be used: a file, a number, a name
+        └── BundleError       a bundle that cannot be read
 
 A bad line is not an error but a value, :class:`BadLine`. A message says where, what was
 found and what to do: lower case, no full stop.
@@ -16,13 +15,13 @@ from typing import NamedTuple
 
 
 class SchedperfError(Exception):
-    """Base of all errors that are the user's to mend."""
+    """The base of all errors that the user can fix."""
 
     exit_status = 2
 
 
 class InputError(SchedperfError):
-    """Something that the user gave cannot be used."""
+    """A file, a number or a name that the user gave cannot be used."""
 
 
 class BundleError(InputError):
@@ -38,14 +37,8 @@ class BundleError(InputError):
         self.advice = advice
 
 
-class NotComparable(SchedperfError):
-    """Two bundles cannot be compared at all."""
-
-    exit_status = 4
-
-
 class BadLine(NamedTuple):
-    """A line of a capture that should have held a number and did not.
+    """A line of a capture that should contain a number but does not.
 
     :param problem: where, what was found: "hackbench:3: time: invalid number 'x'"
     """
@@ -54,5 +47,5 @@ class BadLine(NamedTuple):
 
 
 def describe(error: Exception) -> str:
-    """Say on one line what a plugin that is isolated died of."""
+    """Return type and message of an exception as one line: ``KeyError: 'x'``."""
     return " ".join(f"{type(error).__name__}: {error}".split())

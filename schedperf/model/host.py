@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The facts of a host.json that are read one by one, typed: kernel, CPU, topology, virtualisation.
+"""Define the typed facts of host.json: kernel, CPU, topology, virtualisation.
 
-host.json comes from another machine and from other versions of the collector, so every fact may
-be missing or have another type: it is None then, and a list leaves such an element out. Whatever
-compares two machines field by field needs the whole file, not this.
+host.json comes from another machine and from other versions of the collector, so every fact may be
+missing or have another type: it is then None, and lists leave such an element out. Code that
+compares two machines field by field uses the whole file instead.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,11 @@ from typing import Annotated, TypeVar, get_type_hints
 import msgspec
 from msgspec import Struct, field
 
-from schedperf_collectors.contract import Unavailable, parse_cpu_list
-
 # NR_CPUS of the largest configuration of x86.
 MOST_CPUS = 8192
-# CONFIG_HZ is 100 to 1000, of old machines 24 to 1200.
+# CONFIG_HZ is 100 to 1000; on old machines 24 to 1200.
 LARGEST_HZ = 10_000
-# Of host.json: why fields are null, and no field itself.
+# A group of host.json that explains why fields are null; it is not a field itself.
 REASONS_GROUP = "missing"
 
 # Machines have two or three types of cores; their names are PMUs or models.
@@ -28,7 +26,6 @@ MOST_TYPES = 32
 LONGEST_TYPE = 64
 
 Group = TypeVar("Group")
-Value = TypeVar("Value")
 
 
 class Kernel(Struct, frozen=True, kw_only=True):
@@ -50,10 +47,11 @@ class Kernel(Struct, frozen=True, kw_only=True):
 
 
 class Processor(Struct, frozen=True, kw_only=True):
-    """What all CPUs have in common.
+    """Facts that all CPUs share.
 
     :param count_online: how many CPUs are online
-    :param l1_line_bytes: size of the hardware's cache lines, whatever the kernel was compiled for
+    :param l1_line_bytes: cache-line size of the hardware, which the kernel's compiled size may
+        exceed
     """
 
     model: str | None = None
@@ -62,7 +60,7 @@ class Processor(Struct, frozen=True, kw_only=True):
 
 
 class Cpu(Struct, frozen=True, kw_only=True):
-    """One CPU, and the numbers of what it is part of."""
+    """One CPU, and the numbers of its core, cluster, last-level cache, socket and NUMA node."""
 
     cpu: Annotated[int, msgspec.Meta(ge=0, lt=MOST_CPUS)]
     core: int | None = None
@@ -76,18 +74,14 @@ class CoreType(Struct, frozen=True, kw_only=True):
     """One type of CPU core: "cpu_atom", "Cortex-A55".
 
     :param cpus: as the kernel lists them: "0-3"
-    :param capacities: of its CPUs, of 1024 at most
-    :param pmu: perf's name of its PMU, where each type has its own
+    :param capacities: capacities of its CPUs, at most 1024
+    :param pmu: perf's name of its PMU, if each type has its own
     """
 
     cpus: str
     capacities: tuple[int, ...] | None = None
     threads_per_core: int | None = None
     pmu: str | None = None
-
-    def numbers(self) -> tuple[int, ...]:
-        """Return the numbers of its CPUs; empty if the list is invalid."""
-        return _numbers(self.cpus)
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -106,16 +100,12 @@ class Policy(Struct, frozen=True, kw_only=True):
     hw_min_khz: int | None = None
     hw_max_khz: int | None = None
 
-    def numbers(self) -> frozenset[int]:
-        """Return the numbers of its CPUs; empty if the list is invalid."""
-        return frozenset(_numbers(self.cpus))
-
 
 class Topology(Struct, frozen=True, kw_only=True):
-    """Which CPUs share what.
+    """CPU topology: NUMA nodes and types of cores.
 
     :param nodes: the CPUs of each NUMA node, as the kernel lists them: "0-3"
-    :param types: of CPU cores, by name
+    :param types: types of CPU cores, by name
     """
 
     cpus: tuple[Cpu, ...] = ()
@@ -123,27 +113,8 @@ class Topology(Struct, frozen=True, kw_only=True):
     types: Mapping[str, CoreType] = field(default_factory=dict)
 
     def node_of_cpu(self) -> dict[int, int]:
-        """Return the NUMA node of each CPU; empty where none is known."""
+        """Return the NUMA node of each CPU; empty if none is known."""
         return {cpu.cpu: cpu.node for cpu in self.cpus if cpu.node is not None}
-
-    def type_of_cpu(self) -> dict[int, str]:
-        """Return the type of each CPU's core; empty where the CPUs have one type."""
-        if len(self.types) < 2:  # noqa: PLR2004 # several types
-            return {}
-        return {cpu: name for name, core in self.types.items() for cpu in core.numbers()}
-
-    def by_type(self, per_cpu: Mapping[int, Value]) -> dict[str, dict[int, Value]]:
-        """Return values of CPUs by the type of their cores; empty where the CPUs have one type.
-
-        CPUs of an unknown type are left out.
-
-        :param per_cpu: value by number of the CPU
-        """
-        groups: dict[str, dict[int, Value]] = {}
-        for cpu, name in self.type_of_cpu().items():
-            if cpu in per_cpu:
-                groups.setdefault(name, {})[cpu] = per_cpu[cpu]
-        return groups
 
 
 class Scheduler(Struct, frozen=True, kw_only=True):
@@ -162,11 +133,11 @@ class Memory(Struct, frozen=True, kw_only=True):
 
 
 class Virtualisation(Struct, frozen=True, kw_only=True):
-    """What runs the kernel.
+    """The hypervisor or emulator that runs the kernel, if any.
 
     :param kind: "none", "kvm", "qemu" …
-    :param emulated: are the CPUs emulated in software?
-    :param grounds: how the collector knows
+    :param emulated: whether the CPUs are emulated in software
+    :param grounds: how the collector knows, or why it does not
     """
 
     kind: str | None = None
@@ -175,24 +146,24 @@ class Virtualisation(Struct, frozen=True, kw_only=True):
 
     @property
     def machine(self) -> str:
-        """The emulator or hypervisor, as verdicts name it."""
+        """Return the name of the emulator or hypervisor: "QEMU TCG", else ``kind`` if known."""
         return "QEMU TCG" if self.emulated and self.kind == "qemu" else self.kind or "unknown type"
 
     @property
     def evidence(self) -> str:
-        """The emulator or hypervisor, and how the collector knows."""
+        """Return :attr:`machine` and, if recorded, ``grounds``, separated by a colon."""
         return f"{self.machine}: {self.grounds}" if self.grounds else self.machine
 
 
 class System(Struct, frozen=True, kw_only=True):
-    """The installation."""
+    """The installed operating system."""
 
     hostname: str | None = None
     distro: str | None = None
 
 
 class Cpufreq(Struct, frozen=True, kw_only=True):
-    """How the CPUs' frequencies are chosen.
+    """How CPU frequencies are chosen.
 
     :param driver: "intel_pstate"
     """
@@ -228,14 +199,14 @@ def read_host(fields: Mapping[str, object]) -> Host:
 
 
 def read_types(fields: Mapping[str, object]) -> dict[str, CoreType]:
-    """Return the types of CPU cores of a host.json, by name, without reading the other facts."""
+    """Return the types of CPU cores of a host.json by name, and read no other facts."""
     topology = fields.get("topology")
     types = topology.get("types") if isinstance(topology, Mapping) else None
     return dict(_read_types(types if isinstance(types, Mapping) else {}))
 
 
 def read_policies(fields: Mapping[str, object]) -> tuple[Policy, ...]:
-    """Return the cpufreq policies of a host.json; empty if one is invalid."""
+    """Return the cpufreq policies of a host.json; empty if they are missing or one is invalid."""
     cpufreq = fields.get("cpufreq")
     policies = cpufreq.get("policies") if isinstance(cpufreq, Mapping) else None
     try:
@@ -245,7 +216,11 @@ def read_policies(fields: Mapping[str, object]) -> tuple[Policy, ...]:
 
 
 def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield dotted path and value of each field, groups opened, reasons of null values left out."""
+    """Yield dotted path and value of each field of a host.json.
+
+    An empty group is a field with the value {}. The group ``missing``, which holds the reasons of
+    null fields, is left out.
+    """
     yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
 
 
@@ -259,7 +234,7 @@ def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, ob
 
 
 def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Say whether two hosts ran different kernels: another release, or another build of one.
+    """Return whether two hosts ran different kernels: different releases, or builds of one release.
 
     A fact that one host lacks is not compared.
     """
@@ -273,20 +248,12 @@ def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> b
 
 
 def has_same_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Say whether two hosts are known to have run one build of a kernel."""
+    """Return whether two hosts are known to have run the same build of a kernel."""
     kernels = [read_host(host).kernel for host in (base, new)]
-    is_known = all(
-        kernel.build_id is not None or None not in (kernel.release, kernel.version)
-        for kernel in kernels
-    )
+    builds = [kernel.build_id for kernel in kernels]
+    releases = [fact for kernel in kernels for fact in (kernel.release, kernel.version)]
+    is_known = None not in builds or None not in releases
     return is_known and not has_other_kernel(base, new)
-
-
-def _numbers(cpus: str) -> tuple[int, ...]:
-    try:
-        return tuple(cpu for cpu in parse_cpu_list(cpus) if cpu < MOST_CPUS)
-    except Unavailable:
-        return ()
 
 
 def _read_topology(value: object) -> Topology:
@@ -301,24 +268,23 @@ def _read_topology(value: object) -> Topology:
 
 def _read_types(types: Mapping[str, object]) -> Iterator[tuple[str, CoreType]]:
     for name, value in islice(types.items(), MOST_TYPES):
-        # One without CPUs is left out.
+        # A type without a list of CPUs is left out.
         with suppress(msgspec.ValidationError):
-            core = _read(CoreType, value)
-            if core.numbers() and len(name) <= LONGEST_TYPE:
-                yield name, core
+            if len(name) <= LONGEST_TYPE:
+                yield name, _read(CoreType, value)
 
 
 def _read_cpus(values: Sequence[object]) -> Iterator[Cpu]:
     for value in values:
-        # One without a number is left out.
+        # A CPU without a number is left out.
         with suppress(msgspec.ValidationError):
             yield _read(Cpu, value)
 
 
 def _read(kind: type[Group], value: object) -> Group:
-    """Return a group with those facts that have the right type.
+    """Return a group with those facts that have a valid type; the others get their default.
 
-    :raises msgspec.ValidationError: a fact without a default is missing
+    :raises msgspec.ValidationError: a fact without a default is missing or invalid
     """
     try:
         return msgspec.convert(value, kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""JSON as text, for programs and for people who look into it."""
+"""Write JSON text that both programs and people can read."""
 
 import json
 import re
@@ -8,12 +8,15 @@ from schedperf.model.schema import to_plain
 
 
 def write_json(value: object) -> str:
-    """Return JSON text for programs and people: one key a line, but a list of numbers on one.
+    """Return JSON text with one key per line, but each list of numbers and nulls on a single line.
 
-    A flame graph has tens of thousands of numbers, each of which would be a line of its own.
+    A flame graph has tens of thousands of numbers, which would otherwise take a line each.
+
+    :raises ValueError: a number is NaN or infinite
     """
     text = json.dumps(value, indent=1, allow_nan=False)
-    # A line break outside of texts is layout; what follows it tells a number from a key.
+    # A line break outside of strings is layout; the text after it distinguishes a number from a
+    # key.
     text = re.sub(r"(?<=,)\n +(?=[-\d]|null)", " ", text)
     text = re.sub(r"(?<=\[)\n +(?=[-\d]|null)", "", text)
     return re.sub(r"(?<=[\dl])\n +(?=\])", "", text) + "\n"
@@ -22,6 +25,8 @@ def write_json(value: object) -> str:
 def to_json(record: object) -> str:
     """Return a record as JSON text.
 
-    It is ASCII: control characters in the names of a bundle do not reach a terminal.
+    The text is ASCII, so control characters in the names of a bundle do not reach a terminal.
+
+    :raises ValueError: a number is NaN or infinite
     """
     return write_json(to_plain(record))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define a perf event: its name, PMU and modifiers.
 
-Events are equal only if all three are equal: ``cycles:k`` counts the kernel only.
+Events with different modifiers are not comparable: ``cycles:k`` counts the kernel only.
 
     >>> parse_event("cpu_core/cycles/uk")
     PerfEvent(name='cycles', pmu='cpu_core', modifiers='uk', host=None, guests=None)
@@ -40,7 +40,7 @@ class PerfEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the event counts the kernel."""
+        """Return whether the event counts the kernel."""
         return counts_level(self.modifiers, "k")
 
 
@@ -53,17 +53,21 @@ def counts_level(modifiers: str, level: str) -> bool:
     return level in modifiers or not {*LEVELS} & {*modifiers}
 
 
-def say_without_kernel(names: Collection[str]) -> str:
-    """Say that events do not count the kernel, as those with the modifier u.
+def kernel_not_counted(names: Collection[str]) -> str:
+    """State that events do not count the kernel, e.g. because of the modifier u.
 
-    >>> say_without_kernel(["cycles:u"])
+    >>> kernel_not_counted(["cycles:u"])
     'cycles:u does not count the kernel'
     """
     return f"{join_names(names)} {'does' if len(names) == 1 else 'do'} not count the kernel"
 
 
 def parse_event(text: str) -> PerfEvent:
-    """Read an event as perf prints it: ``cycles:ppp``, ``cpu_core/cycles/u``."""
+    """Parse an event as perf prints it: ``cycles:ppp``, ``cpu_core/cycles/u``.
+
+    Modifiers other than u, k, h, I, p, P, H and G are dropped. An event of a PMU without an event
+    name, ``ibs_op//``, is named after the PMU.
+    """
     match = _WITH_PMU.fullmatch(text) or _PLAIN.fullmatch(text)
     parts = match.groupdict(default="") if match else {"name": text}
     letters = parts.get("modifiers", "")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One run: its identity, the work that it did, and what was captured of it; and the runs of a side.
+"""Define a run: its identity, its work and its captures; and the runs of a side.
 
-Every kind of evidence reads its captures into these, whatever their content is.
+Every kind of evidence uses these types, with its own type of content.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,13 +16,13 @@ Other = TypeVar("Other")
 
 
 class RunKey(Struct, frozen=True, kw_only=True):
-    """Which run it is.
+    """The identity of a run.
 
     :param side: "base", "new", then "new2", "new3" …
-    :param point: "" where a workload has one alone
-    :param boot: number of the boot; runs of one boot are not independent of it
-    :param order: place in time over all sides; None where that is unknown
-    :param round: number of the interleaved pair of runs; None without one
+    :param point: "" if the workload has a single point
+    :param boot: number of the boot; runs of one boot are not independent
+    :param order: position in time over all sides; None if unknown
+    :param round: number of the interleaved pair of runs; None if not interleaved
     """
 
     side: str
@@ -35,15 +35,15 @@ class RunKey(Struct, frozen=True, kw_only=True):
 
     @property
     def at(self) -> tuple[str, str]:
-        """Workload and point, within which runs are compared."""
+        """Return workload and point, within which runs are compared."""
         return self.workload, self.point
 
 
 class Operations(Struct, frozen=True, kw_only=True):
-    """What a run did.
+    """The work that a run did.
 
-    :param unit: one of them, in words: "message", "transaction", "MB", "run"
-    :param exact: is it a count, and no rate times the time of the run?
+    :param unit: name of one operation: "message", "transaction", "MB", "run"
+    :param exact: whether the number was counted, not computed as a rate times the run time
     """
 
     count: float
@@ -52,11 +52,11 @@ class Operations(Struct, frozen=True, kw_only=True):
 
 
 class Captured(Struct, Generic[Content_co], frozen=True, kw_only=True):
-    """What was captured of one run.
+    """A collector's capture of one run.
 
-    :param ops: what its benchmark did; None where that is unknown
-    :param wall_s: from fork to exit; None where that is unknown
-    :param content: of the capture, parsed, or what was made of that
+    :param ops: operations of its benchmark; None if unknown
+    :param wall_s: time from fork to exit; None if unknown
+    :param content: the parsed capture, or a value derived from it
     """
 
     key: RunKey
@@ -65,7 +65,7 @@ class Captured(Struct, Generic[Content_co], frozen=True, kw_only=True):
     content: Content_co
 
     def having(self, content: Other) -> "Captured[Other]":
-        """Return the run with another content."""
+        """Return the same run with ``content`` in place of its own content."""
         return Captured(key=self.key, ops=self.ops, wall_s=self.wall_s, content=content)
 
 
@@ -73,9 +73,9 @@ class SideOf(Struct, Generic[Content_co], frozen=True, kw_only=True):
     """The runs of one side that have a capture.
 
     :param name: "base", "new", then "new2", "new3" …
-    :param label: what the user calls it
-    :param kind: of all its runs: the two are never mixed
-    :param notes: what could not be read
+    :param label: the label that the user gave it
+    :param kind: kind of all its runs, because clean and instrumented runs are never mixed
+    :param notes: what could not be read, one line each
     """
 
     name: str
@@ -85,7 +85,10 @@ class SideOf(Struct, Generic[Content_co], frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def having(self, content_of: "Callable[[Captured[Content_co]], Other]") -> "SideOf[Other]":
-        """Return the side with another content of each run."""
+        """Return the side with the content of each run replaced.
+
+        :param content_of: returns the new content of a run
+        """
         return self.with_runs(run.having(content_of(run)) for run in self.runs)
 
     def with_runs(self, runs: "Iterable[Captured[Other]]") -> "SideOf[Other]":

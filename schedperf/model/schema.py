@@ -12,22 +12,12 @@ import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import Final
+from functools import cache
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import fields
 
 Schema = Mapping[str, object]
-
-
-class Unset(Enum):
-    """The type of ``UNSET``: a document leaves out a field ``node: int | Unset`` that is unset."""
-
-    UNSET = "unset"
-
-
-UNSET: Final = Unset.UNSET
 
 
 _PLAIN_TYPES: Mapping[object, Schema] = {
@@ -41,10 +31,10 @@ _PLAIN_TYPES: Mapping[object, Schema] = {
 
 
 def to_plain(value: object) -> object:
-    """Return a record, or a part of one, as dicts, lists and JSON's plain values.
+    """Convert a record, or a part of one, to dicts, lists and plain JSON values.
 
-    A property that a record names in its class variable ``derived`` is a key like a field. A field
-    whose key is a word of Python ends with an underscore: ``class_``.
+    Properties listed in a record's class variable ``derived`` are written like fields. A field that
+    is ``msgspec.UNSET`` is not written.
     """
     if type(value) in _PLAIN_TYPES:
         return value
@@ -53,15 +43,16 @@ def to_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, Struct):
-        names = (*value.__struct_fields__, *_derived(type(value)))
-        values = {key_of(name): getattr(value, name) for name in names}
+        values = {key: getattr(value, name) for name, key in _keys(type(value)).items()}
         return {key: to_plain(part) for key, part in values.items() if part is not UNSET}
     return value
 
 
-def key_of(name: str) -> str:
-    """Return the key that a document has for a field: ``class`` for ``class_``."""
-    return name.removesuffix("_")
+@cache
+def _keys(record: type[Struct]) -> Mapping[str, str]:
+    """Return the JSON key of each field and derived property: ``class`` for ``class_``."""
+    keys = zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True)
+    return {**dict(keys), **{name: name for name in _derived(record)}}
 
 
 def _derived(record: type) -> tuple[str, ...]:
@@ -69,23 +60,25 @@ def _derived(record: type) -> tuple[str, ...]:
 
 
 def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # noqa: PLR0911 # kinds
-    """Return the JSON Schema of a type that records are made of.
+    """Return the JSON Schema of a type that occurs in records; for a record, a reference to it.
 
-    :param annotation: a record, a plain type, or a tuple, list, mapping, union, literal or
-        ``Annotated`` of them; the last text of an ``Annotated`` is the description
+    :param annotation: a record, a plain type, or a tuple, list, sequence, mapping, union, literal
+        or ``Annotated`` of them; the last text of an ``Annotated`` is the description
     :param definitions: receives the schema of each record by its name
     :raises TypeError: the type has no JSON form
     """
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         if annotation.__name__ not in definitions:
-            definitions[annotation.__name__] = {}  # Stops a record that holds itself.
+            definitions[
+                annotation.__name__
+            ] = {}  # Stops the recursion for a record that contains itself.
             definitions[annotation.__name__] = _describe_record(annotation, definitions)
         return reference(annotation)
     if annotation in _PLAIN_TYPES:
         return _PLAIN_TYPES[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if isinstance(origin, type) and issubclass(origin, Struct):
-        # A generic record is described where it stands, with what it is a record of.
+        # A generic record is described in place, with its type arguments.
         values = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=True))
         return _describe_record(origin, definitions, values)
     if origin is typing.Annotated:
@@ -110,7 +103,7 @@ def schema_of(record: type[Struct]) -> Schema:
 
 
 def schema_name(document: type[Struct]) -> str:
-    """Return the name of a document's schema: the default of its field ``schema``."""
+    """Return the name of a document's schema, which is the default of its field ``schema``."""
     return next(str(field.default) for field in fields(document) if field.name == "schema")
 
 
@@ -137,24 +130,26 @@ def _describe_record(
     }
     for name in _derived(record):
         types_of[name] = typing.get_type_hints(getattr(record, name).fget)["return"]
-    properties = {key_of(name): describe(hint, definitions) for name, hint in types_of.items()}
+    keys = _keys(record)
+    properties = {keys[name]: describe(hint, definitions) for name, hint in types_of.items()}
     summary = (record.__doc__ or "").strip().partition("\n")[0]
     return {
         "description": summary,
         "type": "object",
         "properties": properties,
-        "required": [key_of(name) for name, hint in types_of.items() if not _may_be_unset(hint)],
+        "required": [keys[name] for name, hint in types_of.items() if not _may_be_unset(hint)],
     }
 
 
 def _may_be_unset(annotation: object) -> bool:
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
-    return Unset in typing.get_args(annotation)
+    return UnsetType in typing.get_args(annotation)
 
 
 def _describe_union(arguments: tuple[object, ...], definitions: dict[str, Schema]) -> Schema:
-    schemas = [describe(argument, definitions) for argument in arguments if argument is not Unset]
+    kinds = (argument for argument in arguments if argument is not UnsetType)
+    schemas = [describe(kind, definitions) for kind in kinds]
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
@@ -181,5 +176,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Records import this module by its name, and this run of it has an Unset of its own.
-    importlib.import_module("schedperf.model.schema").main()
+    main()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Clean untrusted text for a terminal, and open the two consoles of the command.
 
-Everything captured is untrusted: a task may call itself ``"\\x1b]0;pwned\\x07"``
-and a host name may hold U+202E, which turns the rest of the line around::
+Everything captured is untrusted: the name of a task may be ``"\\x1b]0;pwned\\x07"`` and a host name
+may contain U+202E, which reverses the rest of the line::
 
     >>> clean("ok\\x1b[31mred\\u202edesrever")
     'ok[31mreddesrever'
@@ -19,14 +19,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Piped output is as wide as a mail, whatever the terminal behind the pipe is, unless COLUMNS is
-# exported: a shell keeps that variable to itself.
+# Piped output is as wide as a mail, whatever the terminal, unless COLUMNS is exported: shells do
+# not export it by default.
 PIPED_COLUMNS = 78
 
-# Of a line that a benchmark printed, in characters: a table of all columns of netperf has 4000.
+# Maximum length of a line that a benchmark printed, in characters: a table of all columns of
+# netperf has 4000.
 LONGEST_SOURCE = 200
 
-# How a mail spells the characters of reports that are not ASCII.
+# Marks the end of a shortened text. Publishing also removes the word before it, because a shortened
+# private name is not recognised.
+CUT = "…"
+
+# How a mail spells characters of reports that are not ASCII.
 ASCII = str.maketrans(
     {
         "→": "->",
@@ -60,14 +65,35 @@ _UNSAFE = re.compile(
     "\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 
+# CI systems obey commands in what a step prints: ##[add-mask], ##vso[…] and ##teamcity[…] anywhere
+# in a line, and ::add-mask:: at its beginning.
+_COMMAND = re.compile(r"(?<!#)#+(?=#\w*\[)")
+_COMMAND_LINE = re.compile(r"^([^\S\n]*):+(?=:)", re.MULTILINE)
+
 
 def clean(text: str) -> str:
-    """Strip control, bidi and invisible characters; newlines and tabs stay."""
-    return _UNSAFE.sub("", text)
+    """Strip control, bidi and invisible characters and lone surrogates; newlines and tabs stay.
+
+    A command of a CI system such as ``##[add-mask]`` keeps only one ``#``, which disables it.
+    :func:`clean_beginnings` disables commands such as ``::add-mask::``.
+    """
+    return _COMMAND.sub("", _UNSAFE.sub("", text))
+
+
+def clean_beginnings(text: str) -> str:
+    """Disable commands of CI systems at the beginning of lines: reduce leading colons to one.
+
+    The parts of the text must have been cleaned by :func:`clean`; only the whole text shows where
+    lines begin.
+
+    >>> clean_beginnings("a\\n  ::add-mask::b")
+    'a\\n  :add-mask::b'
+    """
+    return _COMMAND_LINE.sub(r"\1", text)
 
 
 def clean_line(text: str) -> str:
-    """Make one line of a text, without control, bidi and invisible characters."""
+    """Convert a text to one line without control, bidi and invisible characters."""
     return clean(" ".join(text.split()))
 
 
@@ -82,7 +108,7 @@ def list_some(names: Sequence[str], most: int) -> str:
 
 
 def join_names(names: Iterable[str]) -> str:
-    """List all names.
+    """List all names; return "" if there are none.
 
     >>> join_names(["a", "b", "c"])
     'a, b and c'
@@ -91,18 +117,28 @@ def join_names(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def cut(text: str, most: int) -> str:
+    """Shorten a text to ``most`` characters, the last of which is then "…".
+
+    >>> cut("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}{CUT}"
+
+
 def cut_line(line: str) -> str:
-    """Return a printed line as :class:`schedperf.model.comparison.Source` keeps it."""
-    return line if len(line) <= LONGEST_SOURCE else f"{line[: LONGEST_SOURCE - 1]}…"
+    """Cut a printed line to 200 characters, for :class:`schedperf.model.rows.Source`."""
+    return cut(line, LONGEST_SOURCE)
 
 
 def make_console(*, stderr: bool = False) -> "Console":
     """Return the console for results (stdout) or for messages (stderr).
 
-    It is as wide as ``COLUMNS`` says or the terminal is, or 78 columns where there is neither.
-    ``--color`` is obeyed before ``NO_COLOR``. Markup is off: captured text may hold ``[bold]``.
+    Its width is ``COLUMNS``, else the width of the terminal, else 78 columns. ``--color`` takes
+    precedence over ``NO_COLOR``. Markup is disabled, because captured text may contain ``[bold]``.
     """
-    # Imported here: rich costs 30 ms that --help must not pay, and click is for the command only.
+    # Imported here: rich takes 30 ms, which would slow down --help, and only the command needs
+    # click.
     import click  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Format quantities: scaled to a fitting unit, four digits.
+"""Format quantities in a suitable unit with four digits.
 
-Numbers are scaled where a sentence or a table is written and nowhere before, so that every number
-of the record is in base units::
+Numbers are scaled only when a sentence or a table is written, so that all numbers of the record are
+in base units::
 
     >>> scale = scale_for("s", 0.000612, 0.00084)
     >>> scale.unit, scale.format(0.000612), scale.format(0.00084)
@@ -14,24 +14,26 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-# What a reader sees where a value is missing.
+# Printed for a missing value.
 MISSING = "-"
 
 SIGNIFICANT_DIGITS = 4
-# Of the smallest value of a column; and how many decimals more than the largest needs it may take.
+# Digits of the smallest value of a column; and the maximum number of extra decimals compared with
+# the largest value.
 SMALLEST_DIGITS = 3
 MOST_MORE_DECIMALS = 2
-# Of rates and costs, whose runs seldom agree in more.
+# Digits of rates and costs, whose runs seldom agree in more.
 RATE_DIGITS = 3
-# Outside of these powers of ten a number is written with an exponent.
+# Numbers outside of these powers of ten are written with an exponent.
 SMALLEST_PLAIN_POWER = -4
 LARGEST_PLAIN_POWER = 6
 
-# Percentages from here on are printed with an exponent, and those below get a second decimal.
+# Percentages of at least this are printed with an exponent; percentages below this get a second
+# decimal, shares a second digit.
 LARGEST_PERCENT_IN_REASONS = 1e6
 SMALLEST_SHORT_PERCENT = 0.1
-# Changes (in per cent) from here on have no digits behind the point, and further on only three
-# digits; an interval narrower than NARROW needs a second digit.
+# Changes (in percent) of at least these sizes have no decimals, and only three digits; an interval
+# narrower than NARROW needs a second decimal.
 LARGE_PERCENT = 1000.0
 LARGEST_CHANGE_PERCENT = 1e5
 NARROW_PERCENT = 0.2
@@ -39,7 +41,7 @@ NARROW_PERCENT = 0.2
 # One nanosecond in the unit that times are scaled from.
 NANOSECOND_S = 1e-9
 
-# By base unit: factors and units in rising order.
+# Factors and units in rising order, by base unit.
 SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
     "s": ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s")),
     "B": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB")),
@@ -53,20 +55,20 @@ SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
 
 
 class Scale(Struct, frozen=True, kw_only=True):
-    """A unit to show values in.
+    """A unit in which values are printed.
 
-    :param factor: one of the shown unit, in base units
+    :param factor: size of the printed unit, in base units
     """
 
     factor: float
     unit: str
 
     def format(self, value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
-        """Write a value of the base unit in this one, without the unit."""
+        """Format a value of the base unit in this unit, without the unit's name; None is "-"."""
         return MISSING if value is None else format_number(value / self.factor, digits)
 
     def format_alike(self, values: Sequence[float | None]) -> list[str]:
-        """Write values of a column with equally many decimals, if their sizes permit it.
+        """Format values of a column with the same number of decimals, if their sizes permit it.
 
         >>> Scale(factor=1.0, unit="s").format_alike([0.412, 2.1, None])
         ['0.412', '2.100', '-']
@@ -81,15 +83,17 @@ class Scale(Struct, frozen=True, kw_only=True):
         ]
 
     def format_change(self, value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
-        """Write a change with its sign: ``+1.25``."""
+        """Format a change with its sign: ``+1.25``; None is "-"."""
         text = self.format(value, digits)
         return text if value is None or text.startswith("-") else f"+{text}"
 
 
 def scale_for(unit: str, *values: float | None) -> Scale:
-    """Return the largest unit in which the largest of the values is at least 1.
+    """Return the largest unit in which the largest absolute value is at least 1.
 
-    Where there is nothing but zeros it is the base unit.
+    For smaller values, return the smallest unit. If all values are 0 or None, return the base unit.
+
+    :param unit: base unit, a key of ``SCALES``; any other unit is returned as it is
     """
     steps = SCALES.get(unit, ((1.0, unit),))
     largest = max((abs(value) for value in values if value is not None), default=0.0)
@@ -99,9 +103,11 @@ def scale_for(unit: str, *values: float | None) -> Scale:
 
 
 def _common_decimals(sizes: Sequence[float]) -> int | None:
-    """Return the decimals that the smallest and the largest number need; None if they differ much.
+    """Return the number of decimals that suits the smallest and the largest number of a column.
 
-    :param sizes: above 0
+    :param sizes: positive numbers
+    :return: None if their sizes differ too much, if one is infinite or needs an exponent, or if
+        there are none
     """
     if not sizes or not all(map(math.isfinite, sizes)):
         return None
@@ -114,7 +120,11 @@ def _common_decimals(sizes: Sequence[float]) -> int | None:
 
 
 def format_number(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
-    """Write a number with so many significant digits, no trailing zeros: ``61240``, ``0.6123``."""
+    """Format a number with ``digits`` significant digits, without trailing zeros: ``0.6123``.
+
+    All digits before the decimal point are printed: ``61243``. Numbers below 1e-4 and from 1e7 on
+    have an exponent and three digits.
+    """
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     rounded = float(f"{value:.{digits - 1}e}")
@@ -129,19 +139,25 @@ def format_number(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
 def format_measure(
     value: float | None, unit: str, *others: float | None, digits: int = SIGNIFICANT_DIGITS
 ) -> str:
-    """Write a rate, a mean or a share without what it is divided by: ``104 W``, ``84.0%``.
+    """Format a rate, a mean or a share without its denominator: ``104 W``, ``84.0%``.
 
+    :param value: in base units; a share as a fraction; None is printed as "-"
     :param unit: "1/s", "s/message", "W"; "" for a share
-    :param others: values beside it, which get the same scale
+    :param others: values in the same column, which get the same scale
 
-    >>> format_measure(0.0031, "J/message", 0.00025), format_measure(0.84, "")
-    ('3.1 mJ', '84.0%')
+    >>> format_measure(0.0031, "J/message", 0.00025)
+    '3.1 mJ'
+    >>> format_measure(0.84, ""), format_measure(0.00031, "")
+    ('84.0%', '0.031%')
     """
     counted = unit.partition("/")[0]
     if value is None:
         return MISSING
     if not counted:
-        return f"{100.0 * value:.1f}%"
+        percent = 100.0 * value
+        # One decimal would print a small share as 0.
+        is_small = 0.0 < abs(percent) < SMALLEST_SHORT_PERCENT
+        return f"{percent:.2g}%" if is_small else f"{percent:.1f}%"
     if counted == "1":
         return format_number(value, digits)
     scale = scale_for(counted, value, *others)
@@ -149,7 +165,7 @@ def format_measure(
 
 
 def cost_scale(unit: str, *values: float | None) -> Scale:
-    """Return the unit for costs of an operation: "ns per message" is scaled as times are.
+    """Return the unit for costs per operation: "ns per message" is scaled like times.
 
     >>> cost_scale("cycles per message", 21400.0).unit, cost_scale("ns per message", 1250.0).unit
     ('k cycles per message', 'us per message')
@@ -165,7 +181,7 @@ def cost_scale(unit: str, *values: float | None) -> Scale:
 
 
 def percent(fraction: float) -> str:
-    """Write a fraction as a percentage: ``3%``, ``37.2%``, ``0.04%``, ``0%``, ``1.2e+09%``."""
+    """Format a fraction as a percentage: ``3%``, ``37.2%``, ``0.04%``, ``0%``, ``1.2e+09%``."""
     value = 100.0 * fraction
     if abs(value) >= LARGEST_PERCENT_IN_REASONS:
         return f"{value:.3g}%"
@@ -175,16 +191,19 @@ def percent(fraction: float) -> str:
 
 
 def signed(fraction: float, digits: int = 1) -> str:
-    """Write a change as a percentage with its sign: ``+37.2%``, ``+1235%``."""
+    """Format a change as a percentage with its sign: ``+37.2%``, ``+1235%``, ``+1.2e+05%``.
+
+    :param digits: decimals; from 1000% on there are none
+    """
     value = 100.0 * fraction
     if abs(value) >= LARGEST_CHANGE_PERCENT:
         return f"{value:+.3g}%"
     digits = 0 if abs(value) >= LARGE_PERCENT else digits
-    # What rounds to 0 has one form: "+0.0%".
+    # All values that round to 0 are printed as "+0.0%".
     return f"{round(value, digits) + 0.0:+.{digits}f}%"
 
 
 def interval_of(low: float, high: float) -> str:
-    """Write the ends of an interval, which are fractions: ``[+16.1%, +27.9%]``."""
+    """Format the bounds of an interval, which are fractions: ``[+16.1%, +27.9%]``."""
     digits = 2 if 100.0 * abs(high - low) < NARROW_PERCENT else 1
     return f"[{signed(low, digits)}, {signed(high, digits)}]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What decides a comparison, in the record's terms: thresholds, reasons, the overall verdict.
+"""Define the thresholds, reasons and overall verdict of a comparison.
 
 :mod:`schedperf.stats.verdicts` judges rows by these thresholds; reports print them.
 """
@@ -10,13 +10,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Difference, Overall, Replication, Row, Verdict
+from schedperf.model.comparison import Overall
+from schedperf.model.rows import BootSd, Replication, Row, Verdict
+from schedperf.model.sides import Difference
+from schedperf.model.units import percent
 
-# Of every interval that is shown, unless its words say otherwise.
+# The level of every printed interval unless the text states another.
 CONFIDENCE = 0.95
 
 # Runs per side that a variance needs.
 FEWEST_RUNS = 2
+
+# If base was recorded completely before new, drift looks like a change; with fewer runs per side,
+# one row cannot exclude it.
+FEWEST_IN_BLOCKS = 10
 
 # Share of false discoveries tolerated among the rows called changed: Benjamini & Hochberg,
 # "Controlling the false discovery rate", J. R. Stat. Soc. B 57 (1995), at the customary level.
@@ -27,11 +34,11 @@ FALSE_DISCOVERY_RATE = 0.05
 SMALLEST_EFFECT = 0.01
 
 # Half-width of the band inside which two sides count as equal, as a fraction of the value: the
-# change that kernel developers let pass without a question in benchmark tables. It is fixed
-# before the data are seen and never follows them.
+# change that kernel developers usually accept without a question in benchmark tables. It is fixed
+# before the data are seen and never depends on them.
 MARGIN = 0.03
 
-# What says that something changed, whichever way.
+# Verdicts that mean a change, in either direction.
 CHANGED: tuple[Verdict, ...] = ("regression", "improvement")
 
 # `compare --strict` replaces the status of an inconclusive result; statuses of errors are in
@@ -44,12 +51,14 @@ EXIT_STATUS: dict[Verdict, int] = {
     "invalid": 4,
 }
 STRICT_INCONCLUSIVE_STATUS = 3
-# How many values there are, where the source does not record it.
+# Printed as the number of values if the source does not record it.
 UNKNOWN = "unknown"
-# How a comparison without a primary row ends.
+# The path of a difference between the measured commands.
+WORKLOAD = "workload"
+# The verdicts of a comparison without a primary row.
 UNDECIDED = "no verdict is given"
 
-# What independent units are called: one, and several. A round is an interleaved pair of runs.
+# Names of independent units: singular and plural. A round is an interleaved pair of runs.
 _UNITS: dict[Replication, tuple[str, str]] = {
     "runs": ("run", "runs"),
     "boots": ("boot", "boots"),
@@ -57,14 +66,19 @@ _UNITS: dict[Replication, tuple[str, str]] = {
 }
 
 
+# Names of the sources of a standard deviation between boots.
+BOOT_SD_SOURCES = {"assumed": "assumed", "given": "--boot-sd", "history": "--history"}
+
+
 class Reason(Struct, frozen=True, kw_only=True):
     """Why a row has its verdict, in the forms that reports need.
 
-    :param sentence: with the row's own numbers
-    :param plain: the same without them, where it says more than they do
-    :param short: the first part of ``plain``
-    :param finds: the smallest change that the row's runs detect; ""
-    :param more: how many more runs would decide the row; ""
+    :param sentence: one sentence with the row's own numbers
+    :param plain: the sentence without the numbers; for a significant change, which has no other
+        reason, the whole sentence
+    :param short: the first part of the reason, without advice: "worse" for a regression
+    :param finds: clause about the smallest change that the row's runs detect; "" if unknown
+    :param more: clause about how many more runs would decide the row; "" if unknown
     """
 
     sentence: str
@@ -75,13 +89,14 @@ class Reason(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All of it as one sentence."""
+        """Return the whole reason as one sentence."""
         return "; ".join(filter(None, (self.sentence, self.finds, self.more)))
 
 
 def reason_of(why: str, detail: str = "", *, numbers: str = "") -> Reason:
-    """Return a reason.
+    """Build a reason.
 
+    :param why: the reason as a clause; also its short form
     :param detail: advice, appended to the reason
     :param numbers: the numbers of the row, with which the sentence begins
     """
@@ -90,41 +105,55 @@ def reason_of(why: str, detail: str = "", *, numbers: str = "") -> Reason:
 
 
 def undecided(why: str) -> Reason:
-    """Return why a comparison has no verdict: it has no primary row."""
+    """Return the reason of a comparison that has no verdict because it has no primary row."""
     return replace(reason_of(why), sentence=f"{why}, so {UNDECIDED}")
 
 
-def say_smallest(change: str) -> str:
-    """Write the smallest detectable change.
+def describe_mde(change: str) -> str:
+    """Format the smallest detectable change.
 
-    >>> say_smallest("1.2%")
+    >>> describe_mde("1.2%")
     'smallest detectable change 1.2% (80% power)'
     """
     return f"smallest detectable change {change} (80% power)"
 
 
-def say_more(more_runs: int | None, replication: Replication) -> str:
-    """State how many more units would decide a row; "" if unknown.
+def describe_more_runs(more_runs: int | None, replication: Replication) -> str:
+    """State how many more units would decide a row; return "" for None.
 
-    >>> say_more(3, "boots"), say_more(1, "rounds")
+    >>> describe_more_runs(3, "boots"), describe_more_runs(1, "rounds")
     ('about 3 more boots per side would give a verdict', 'about 1 more pair would give a verdict')
     """
     if more_runs is None:
         return ""
-    # A pair holds a run of each side.
+    # A pair contains a run of each side.
     where = "" if replication == "rounds" else " per side"
     return (
         f"about {more_runs} more {name_units(more_runs, replication)}{where} would give a verdict"
     )
 
 
+def describe_boot_sd(boot_sd: BootSd) -> str:
+    """Format a standard deviation between boots with its source.
+
+    >>> describe_boot_sd(BootSd(sd=0.1, source="assumed"))
+    'boot-to-boot standard deviation 10% (assumed)'
+    """
+    df = f", {boot_sd.df} df" if boot_sd.df else ""
+    source = f"{BOOT_SD_SOURCES[boot_sd.source]}{df}"
+    return f"boot-to-boot standard deviation {percent(boot_sd.sd)} ({source})"
+
+
 def name_units(number: int, replication: Replication) -> str:
-    """Return what so many independent units are called: "run", "runs"; of rounds "pairs"."""
+    """Return the noun for a number of independent units: "run", "runs"; "pairs" for rounds."""
     return _UNITS[replication][number != 1]
 
 
 def count_units(n_base: int | None, n_new: int | None, replication: Replication) -> str:
-    """Say what was compared: ``3+3 boots``, ``8+8 runs``, ``8 pairs``; ``unknown``."""
+    """Format sample sizes with their unit: ``3+3 boots``, ``8+8 runs``, ``8 pairs``.
+
+    If neither is known (None), return ``unknown`` without a unit.
+    """
     values = count_values(n_base, n_new, replication)
     if values == UNKNOWN:
         return values
@@ -132,9 +161,9 @@ def count_units(n_base: int | None, n_new: int | None, replication: Replication)
 
 
 def count_values(n_base: int | None, n_new: int | None, replication: Replication) -> str:
-    """Write how many there are on each side: ``5+5``, ``unknown``, ``5+unknown``; 8 pairs as ``8``.
+    """Format the number of values per side: ``5+5``, ``unknown``, ``5+unknown``; 8 pairs as ``8``.
 
-    A pair has a value of both sides, so pairs are one number.
+    A pair has a value of each side, so a number of pairs is printed once.
     """
     if n_base is None and n_new is None:
         return UNKNOWN
@@ -145,8 +174,12 @@ def count_values(n_base: int | None, n_new: int | None, replication: Replication
 def decide_overall(
     rows: Sequence[Row], *, blocking: Sequence[Difference], absence: tuple[Verdict, Reason]
 ) -> Overall:
-    """Return the verdict of the whole comparison; only primary rows count.
+    """Return the verdict of the whole comparison from primary rows and blocking differences.
 
+    The first that applies: a regression in any row; invalid with blocking differences or an invalid
+    row; ``absence`` without rows; inconclusive if any row is; an improvement in any row; no change.
+
+    :param rows: rows of all families; only primary ones are used
     :param blocking: differences that block a comparison
     :param absence: the verdict and its reason if there is no primary row
     """
@@ -167,19 +200,32 @@ def decide_overall(
 
 
 def describe_blocking(blocking: Sequence[Difference]) -> Reason:
-    """Return the first field that blocks a comparison, and how many more there are."""
+    """Return a reason that names the first blocking field and counts the others.
+
+    :param blocking: one or more differences
+    """
     first = blocking[0]
     left = len(blocking) - 1
     more = f" (and {left} more {'field' if left == 1 else 'fields'})" if left else ""
-    base, new = (_write_value(value) for value in (first.base, first.new))
-    values = f"{base} in base, {new} in {first.side}"
-    return reason_of(f"{first.path} differs{more}: {values}", first.reason)
+    base, new = map(_write_value, (first.base, first.new))
+    return reason_of(name_differing_field(first, base, new, more), first.reason)
+
+
+def name_differing_field(difference: Difference, base: str, new: str, more: str = "") -> str:
+    """State which field differs: ``sched.hz differs: base 250, new 1000``.
+
+    :param base: value of the field on base, as text; values with spaces are quoted
+    :param more: a text about further differing fields; "" for none
+    """
+    what = "workloads differ" if difference.path == WORKLOAD else f"{difference.path} differs"
+    base, new = (f"`{text}`" if " " in text else text for text in (base, new))
+    return f"{what}{more}: base {base}, {difference.side} {new}"
 
 
 def _write_value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "none" if value is None else repr(value)
+    return "none" if value is None else str(value)
 
 
 def _overall(verdict: Verdict, reason: Reason) -> Overall:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
-# The hierarchy of cgroup v1 that limits CPU time.
+# The cgroup v1 hierarchy that limits CPU time.
 _CONTROLLER = "cpu"
 
 

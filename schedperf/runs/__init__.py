@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The sides of a comparison, their runs, and what each run printed, captured and did."""
+"""Read the runs of all sides: printed results, captures, work done, and order in time."""

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle, Run
+from schedperf.inputs.bundle.open import Bundle, Run
+from schedperf.inputs.side import Side
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, Kind, RunKey, SideOf
 from schedperf.runs.printed import printed_by
-from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 from schedperf_collectors.contract import run_folder
 
@@ -19,20 +19,25 @@ Content = TypeVar("Content")
 
 
 def load_captured(
-    sides: Sequence[Side], collector: str, read: Callable[[Side, Run], Content]
+    sides: Sequence[Side],
+    collector: str,
+    read: Callable[[Side, Run], Content],
+    has: Callable[[Run], bool] | None = None,
 ) -> list[SideOf[Content]]:
     """Read what a collector captured around the runs of all sides.
 
     Clean runs are preferred, because collectors slow down instrumented runs; the two kinds are
-    never mixed. Runs without a readable capture are left out. A side gets a note if a capture
-    cannot be read, if it has only runs of the other kind, or if its instrumented runs were recorded
-    with other collectors than those of the first side.
+    never mixed. Warm-ups, failed runs and runs without a readable capture are left out. A side gets
+    a note if a capture or the output of its run cannot be read, if it has only runs of the other
+    kind, or if its instrumented runs were recorded with other collectors than those of the first
+    side.
 
-    :param collector: whose directory is below each run's
-    :param read: parses one capture; may raise InputError
+    :param collector: name of the collector, which is also its directory below that of each run
+    :param read: parses one capture; an InputError that it raises becomes a note
+    :param has: returns whether a run has what is read; None if the collector wrote files
     """
     moments = place_in_time(sides)
-    runs_of_sides = [_captured_runs(side.bundle, collector) for side in sides]
+    runs_of_sides = [_captured_runs(side.bundle, collector, has) for side in sides]
     kind = _common_kind(runs_of_sides)
     loaded: list[SideOf[Content]] = []
     for side, runs in zip(sides, runs_of_sides, strict=True):
@@ -52,7 +57,10 @@ def load_captured(
 
 
 def _common_kind(sides: Sequence[Sequence[Run]]) -> Kind:
-    """Return the kind of run that all sides have, preferably clean; without one, a kind of base."""
+    """Return the kind of run that all sides have, preferably clean; ignore sides without runs.
+
+    If they have no common kind, return that of the first side with runs, preferably clean.
+    """
     kinds = [{run.kind for run in runs} for runs in sides if runs]
     both: tuple[Kind, Kind] = ("clean", "instrumented")
     for kind in both:
@@ -79,7 +87,7 @@ def _other_instruments(
 
 
 def _instruments(side: Side, loaded: SideOf[Content]) -> Counter[str]:
-    # By the directories of the runs, each of which is a collector's.
+    # Each directory of a run belongs to one collector.
     collectors = Counter[str]()
     for run in loaded.runs:
         folder = f"{run_folder(run.key.boot, run.key.run)}/"
@@ -121,7 +129,8 @@ def _load_side(
 def key_of(side: Side, run: Run, moment: Moment | None = None) -> RunKey:
     """Return the identity of a run of a bundle.
 
-    :param moment: None: its place in time among the runs of all sides is not looked at
+    :param moment: the run's position in time among the runs of all sides; None to leave ``order``
+        and ``round`` None
     """
     return RunKey(
         side=side.name,
@@ -134,16 +143,16 @@ def key_of(side: Side, run: Run, moment: Moment | None = None) -> RunKey:
     )
 
 
-def _captured_runs(bundle: Bundle, collector: str) -> list[Run]:
-    return [
-        run
-        for run in bundle.runs_by_point
-        if run.succeeded and bundle.names(f"{run.folder}/{collector}/")
-    ]
+def _captured_runs(bundle: Bundle, collector: str, has: Callable[[Run], bool] | None) -> list[Run]:
+    def has_files(run: Run) -> bool:
+        return bool(bundle.names(f"{run.folder}/{collector}/"))
+
+    has = has or has_files
+    return [run for run in bundle.runs_by_point if run.succeeded and has(run)]
 
 
 def why_nothing(side: Side, collector: str) -> str:
-    """Return why a bundle has no run with this capture."""
+    """Return the reason why no run of a bundle has this capture."""
     for entry in side.bundle.captures:
         if entry.collector == collector and entry.reason:
             return f"{collector} of {side.name}: {entry.reason}"

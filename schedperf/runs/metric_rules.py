@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""Parse and apply the user's metrics: ``--metric 'name[unit,higher]=REGEX'``.
+r"""Parse and apply user-defined metrics: ``--metric 'name[unit,higher]=REGEX'``.
 
-The first group is the number. ``^`` and ``$`` match at lines. Where the
-expression matches several times the last match counts, because programs print
-progress first and the result at the end.
+The first group captures the number. ``^`` and ``$`` match at line boundaries. If the expression
+matches several times, the last match counts, because programs print progress first and the result
+at the end.
 
->>> from schedperf.bundle.open import MetricRule
+>>> from schedperf.inputs.bundle.open import MetricRule
 >>> rule = MetricRule(name="rate", unit="1/s", better="higher", regex=r"^total: (\S+) events/s")
 >>> text = "progress: 10%\ntotal: 1234.5 events/s\n"
 >>> [found] = parse_rules([rule], text, "stdout", Allowance())
 >>> found.metric.name, found.value, found.metric.unit, found.resolution, found.line_number
 ('rate', 1234.5, '1/s', 0.1, 2)
 
-Expressions come from untrusted bundles, so each has a time limit, and so have all of a
-bundle together.
+Expressions come from untrusted bundles, so there is a time limit for each expression and for all
+expressions of a bundle.
 """
 
 import time
@@ -23,12 +23,13 @@ from dataclasses import dataclass
 
 import regex
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, measure
-from schedperf.bundle.open import MetricRule
+from schedperf.inputs.benchmarks import BadLine, Measurement, Metric, measure
+from schedperf.inputs.bundle.open import MetricRule
+from schedperf.model.text import cut
 
-# An honest expression needs milliseconds for the output of a benchmark.
+# Time limit of one match; ordinary expressions take milliseconds.
 TIME_LIMIT_S = 1.0
-# All expressions of a bundle may take this long, and so much more for each text that they read.
+# Time limit of all expressions of a bundle, and what each text that they read adds to it.
 ALLOWANCE_S = 5.0
 ALLOWANCE_PER_TEXT_S = 0.02
 LONGEST_REGEX = 1000
@@ -38,16 +39,16 @@ LONGEST_REGEX = 1000
 MOST_REPEATS = 1000
 LARGEST_COUNT_DIGITS = 4
 
-# Units of the user's that have a base unit. Anything else stays as it was written.
+# Units that are converted to a base unit; other units are kept as written.
 BASE_UNITS = {"ms": ("s", 1e-3), "us": ("s", 1e-6), "usec": ("s", 1e-6), "ns": ("s", 1e-9)}
 
-# A definition is a sentence; the whole expression is in the bundle.
+# Longest expression in the definition of a metric; the bundle has the whole expression.
 LONGEST_SHOWN_REGEX = 120
 
 
 @dataclass(slots=True)
 class Allowance:
-    """How long the expressions of one bundle may still take together, in s."""
+    """Remaining CPU time for all expressions of one bundle, in s."""
 
     left_s: float = ALLOWANCE_S
 
@@ -57,7 +58,11 @@ def parse_rules(
 ) -> Iterator[Measurement | BadLine]:
     """Apply each rule to the whole text; a rule that matches nothing yields nothing.
 
-    :param allowance: remaining time of the bundle's rules; reduced by the time used
+    A BadLine is yielded for a rule that is invalid or too slow, and for a match without a number.
+
+    :param label: name of the text in messages
+    :param allowance: remaining time of the bundle's rules; increased by 0.02 s for the text and
+        reduced by the CPU time used
     """
     allowance.left_s += ALLOWANCE_PER_TEXT_S
     for rule in rules:
@@ -96,7 +101,7 @@ def _last_match(rule: MetricRule, text: str, allowance: Allowance) -> regex.Matc
 
 
 def _repeats(expression: str) -> int:
-    # Counts are multiplied whether they are nested or not: simple, and never too small.
+    # Counts are multiplied even if they are not nested, which overestimates the product.
     product = 1
     for digits in regex.findall(r"\d+", " ".join(regex.findall(r"\{[^{}]*\}", expression))):
         product *= max(1, int(digits)) if len(digits) <= LARGEST_COUNT_DIGITS else MOST_REPEATS + 1
@@ -110,8 +115,7 @@ def _describe(error: Exception) -> str:
 
 
 def _shown(expression: str) -> str:
-    is_long = len(expression) > LONGEST_SHOWN_REGEX
-    return f"{expression[:LONGEST_SHOWN_REGEX]}…" if is_long else expression
+    return cut(expression, LONGEST_SHOWN_REGEX)
 
 
 def _measure(

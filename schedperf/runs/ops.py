@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""Determine the number of benchmark operations in a run, by which costs are divided.
+r"""Determine the number of operations that a benchmark run did; costs are divided by it.
 
-A profile's samples, counted events and contended loads grow with the time that a run takes
-and with the work that it does. Divided by the work they can be compared. Three
-ways to know it, best first:
+Samples, counted events and contended loads grow with the duration and the work of a run. Divided by
+the work, they are comparable between runs. The work comes from, best first:
 
-* the benchmark prints a count, or what the count follows from (hackbench: messages)
-* it prints a rate: rate times the time of the run, which also has its beginning and end
-* it does a fixed amount of work and prints the time that this took: one "run"
+* a count that the benchmark prints, or parameters that determine it (hackbench: messages)
+* a rate that it prints, times the duration of the run (which includes startup and exit)
+* a time that it prints for a fixed amount of work: the run is one operation
 
 >>> count_printed('''Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)
 ... Each sender will pass 50 messages of 100 bytes
@@ -21,32 +20,32 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from schedperf.benchmarks import Measurement, Metric, sysbench
+from schedperf.inputs.benchmarks import Measurement, Metric, stress_ng, sysbench
 from schedperf.model.run import Operations
 
 BYTES_PER_MB = 1e6
-# More operations than any machine does in a year; beyond it the text was not a benchmark's.
+# No machine does more operations in a year; a larger number is not a benchmark result.
 LARGEST_COUNT = 1e18
-# A byte in MB; less than a millionth of an operation does not count as work. Division by far less
-# leaves the range of floating-point numbers.
+# One byte in MB. Fewer operations are not counted as work, since division by tiny numbers
+# overflows.
 LEAST_COUNT = 1e-6
 
-# A time in which a fixed amount of work was done has one of these words in its name, and none of
-# those: they are times of one operation, of which a run does an unknown number.
+# The name of a time for a fixed amount of work contains a word of the first set and none of the
+# second. Words of the second set name the time of one operation, whose number per run is unknown.
 FIXED_WORK_WORDS = frozenset(("time", "elapsed", "runtime", "walltime", "duration"))
 OTHER_TIMES = frozenset(("latency", "wait", "delay", "lag", "connection", "real", "per"))
 
 OF_A_THREAD = " per thread"
 
-# Rates by their unit: what one operation is called, and how many of the unit it is.
+# By unit of a rate: the name of its operation, and how many units one operation is.
 RATES = {"1/s": ("operation", 1.0), "B/s": ("MB", BYTES_PER_MB)}
 
 
 def count_printed(text: str) -> Operations | None:
-    """Return the count that a benchmark's text says or implies; None where it does not.
+    """Return the operation count that a benchmark's output states or implies; None if unknown.
 
-    A script that runs the benchmark several times did the sum of all. Several benchmarks in
-    one text have nothing in common to divide by.
+    If a script ran the benchmark several times, their counts are added. Counts of different
+    benchmarks cannot be added: the result is None.
     """
     counters = [
         Operations(count=total, unit=unit, exact=True)
@@ -65,8 +64,11 @@ _HACKBENCH = re.compile(
 )
 _PIPE = re.compile(r"^# Executed (\d{1,15}) pipe operations between", re.MULTILINE | re.ASCII)
 _STRESS_NG = re.compile(
-    r"^stress-ng:(?: [\d:.]+)? (?:metrc|info): +\[\d+\] (\S+) +(\d{1,15})(?: +\d+\.\d+){5}",
+    rf"^{stress_ng.TAG}(\S{{1,60}}) +(\d{{1,15}})(?: +\d{{1,15}}\.\d{{1,9}}){{5}}",
     re.MULTILINE | re.ASCII,
+)
+_STRESS_NG_YAML = re.compile(
+    r"^ {1,40}- stressor: (\S{1,60})\s*\n +bogo-ops: (\d{1,15})\s*$", re.MULTILINE | re.ASCII
 )
 _SYSBENCH = re.compile(r"^ +total number of events: +(\d{1,15})\s*$", re.MULTILINE | re.ASCII)
 _PGBENCH = re.compile(
@@ -76,15 +78,20 @@ _PGBENCH = re.compile(
 
 
 def _messages(text: str) -> Iterator[float]:
-    # Half of a group's file descriptors are senders', the other half receivers', and each sender
-    # passes its messages to each receiver (sender() in rt-tests' hackbench.c).
+    # Half of a group's file descriptors belong to senders, half to receivers. Each sender sends its
+    # messages to each receiver (sender() in hackbench.c of rt-tests).
     for groups, descriptors, loops in _HACKBENCH.findall(text):
         yield float(groups) * (int(descriptors) // 2) ** 2 * float(loops)
 
 
 def _bogo_operations(text: str) -> Iterator[float]:
-    # What one stressor counts as an operation is nothing to another.
-    counts = _STRESS_NG.findall(text)
+    # Operations of different stressors are not comparable.
+    counts: list[tuple[str, str]] = []
+    if stress_ng.YAML.search(text):
+        # The table repeats the same numbers.
+        counts = _STRESS_NG_YAML.findall(text)
+    elif stress_ng.HEADER.search(text):
+        counts = _STRESS_NG.findall(text)
     if len({stressor for stressor, _ in counts}) == 1:
         yield from (float(count) for _, count in counts)
 
@@ -108,12 +115,15 @@ _COUNTERS: dict[str, Callable[[str], Iterator[float]]] = {
 
 
 def count_measured(results: Sequence[Measurement], wall_s: float | None) -> Operations | None:
-    """Return the count that a run's results imply; None where they do not.
+    """Return the operation count that the results of a run imply; None if unknown.
 
-    :param wall_s: from fork to exit; None where that is unknown
+    A rate is multiplied by the duration. If all results are times for a fixed amount of work, each
+    time is one operation.
+
+    :param wall_s: duration from fork to exit; None if unknown
     """
-    # What decides is what the run did. Several results are several benchmarks, and none of them
-    # alone is what it did; where a latency decides, the one rate beside it counts.
+    # Primary results describe the work. Different rates come from several benchmarks, so the work
+    # is unknown. If the primary result is a latency, the only rate beside it is used.
     for family in ("primary", "secondary"):
         of_family = [item for item in results if item.metric.family == family]
         rates = [item for item in of_family if item.metric.unit in RATES]

@@ -14,9 +14,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import decode
-from schedperf.bundle.open import Boot
-from schedperf.runs.side import Side
+from schedperf.inputs.bundle.json import decode
+from schedperf.inputs.bundle.open import Boot
+from schedperf.inputs.side import Side
 
 FOLDER = "sched_debug"
 # The largest file: 256 kinds of CPUs, each with nine settings per domain.
@@ -44,6 +44,8 @@ class CpuKind(Struct, frozen=True, kw_only=True):
 class SchedDebug(Struct, frozen=True, kw_only=True):
     """The settings of one boot.
 
+    :param source: directory that they were read from
+    :param settings: values by name, as the kernel prints them
     :param per_cpu: per-CPU settings by folder: "domains", "fair_server"
     :param missing: reasons for missing settings, by name
     """
@@ -57,7 +59,7 @@ class SchedDebug(Struct, frozen=True, kw_only=True):
 def parse_sched_debug(content: bytes, label: str) -> SchedDebug:
     """Parse sched_debug.json.
 
-    :raises InputError: it is damaged
+    :raises InputError: the file is damaged
     """
     return decode(content, SchedDebug, label)
 

@@ -7,18 +7,18 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from schedperf.bundle.open import Run
-from schedperf.runs.side import Side
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 
-# Two sides alternate, and their rounds are compared as pairs.
+# Two sides alternate; their rounds are compared as pairs.
 PAIR = 2
 
 
 class Moment(Struct, frozen=True, kw_only=True):
     """One run's place in time.
 
-    :param order: place among all runs of all sides, from 0; None if the order is not recorded
-    :param round: number of the interleaved pair of runs, from 0; None without one
+    :param order: position among all runs of all sides, from 0; None if the order is not recorded
+    :param round: number of the interleaved pair of runs, from 0; None if runs are not interleaved
     """
 
     order: int | None
@@ -28,7 +28,9 @@ class Moment(Struct, frozen=True, kw_only=True):
 def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
     """Return the moment of each run that is not a warm-up, by side and directory.
 
-    The order is unknown if runs have no start and a bundle is imported.
+    Runs of a single session are in recorded order, those of several sessions in order of start
+    times. If a run has no start time, bundles count as recorded one after the other, in the order
+    of the sides; but if one of them is imported, the order of all runs is None.
     """
     runs = [
         (number, side.name, run)
@@ -41,16 +43,19 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
     numbers = {turn: number for number, turn in enumerate(dict.fromkeys(rounds))}
     has_clock = all(run.start is not None for _, _, run in runs)
     is_one_session = len({run.session for _, _, run in runs}) == 1
-    # The order of an imported bundle is that of its files.
+    # An imported bundle has its runs in file order, not in time order.
     is_known = has_clock or all(side.bundle.imported is None for side in sides)
+    began = _began_before_a_step(runs)
 
     def place(item: tuple[int, str, Run]) -> tuple[int, str, int]:
-        # What one session recorded is in its order, whatever the clock did meanwhile. Without a
-        # clock bundles count as recorded one after the other, as they were named.
+        # Runs of one session keep their recorded order, even if the clock was set meanwhile.
+        # Without start times, bundles are taken as recorded one after the other, in the order of
+        # the arguments.
         number, _, run = item
         if is_one_session and run.session is not None:
             return (0, "", run.order)
-        return (0, run.start or "", run.order) if has_clock else (number, "", run.order)
+        start = began.get(run.session or "", run.start or "")
+        return (0, start, run.order) if has_clock else (number, "", run.order)
 
     return {
         (name, run.folder): Moment(
@@ -61,10 +66,31 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
     }
 
 
-class Unbalanced(Struct, frozen=True, kw_only=True):
-    """A recording of several sides, some of which come first, second … more often than others.
+def _began_before_a_step(runs: Sequence[tuple[int, str, Run]]) -> Mapping[str, str]:
+    """Return the start time of each session during which the clock was set back.
 
-    :param rounds: rounds of the result with the fewest
+    Its later times cannot be compared with those of other sessions, so all of its runs are placed
+    at its start, in recorded order.
+    """
+    in_order = sorted(runs, key=lambda item: item[2].order)
+    began: dict[str, str] = {}
+    latest: dict[tuple[str, str], str] = {}
+    stepped = set()
+    for _, side, run in in_order:
+        if run.session is None or run.start is None:
+            continue
+        began.setdefault(run.session, run.start)
+        if run.start < latest.get((side, run.session), ""):
+            stepped.add(run.session)
+        latest[side, run.session] = run.start
+    return {session: began[session] for session in stepped}
+
+
+class Unbalanced(Struct, frozen=True, kw_only=True):
+    """A recording in which some sides run first, second … more often than others.
+
+    :param sides: number of interleaved sides
+    :param rounds: number of rounds of the workload and point that has the fewest
     """
 
     sides: int
@@ -72,9 +98,12 @@ class Unbalanced(Struct, frozen=True, kw_only=True):
 
 
 def find_unbalanced(sides: Sequence[Side]) -> Unbalanced | None:
-    """Return the first recording of three or more interleaved settings without a balanced order.
+    """Find recordings of three or more interleaved sides whose order is not balanced.
 
-    Rounds that lack a run are not counted.
+    An order is balanced if each side runs equally often at each position of a round. Rounds that
+    lack a side do not count for this.
+
+    :return: the unbalanced order with the fewest rounds; None if all are balanced
     """
     orders: dict[tuple[str, str, str], dict[int, dict[int, str]]] = defaultdict(dict)
     names: dict[str, set[str]] = defaultdict(set)
@@ -111,5 +140,5 @@ def _shared_sessions(sides: Sequence[Side]) -> set[str | None]:
 
 
 def _takes_turns(run: Run, shared: set[str | None]) -> bool:
-    # A round makes a pair only where one session recorded both sides of it.
+    # A round is a pair only if one session recorded both of its sides.
     return run.round is not None and run.session in shared

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Noise-aware comparison of runs: pure functions on tables and numbers.
 
-The independent unit is one run; one boot where there are several; one round where
-both sides were interleaved. Positive values are compared on natural logarithms, so that
-the effect is a ratio; a metric with a value that is not positive is compared by
-differences. Maxima of runs are compared by ranks, since they have no useful mean. Missing is NaN
-or None. docs/method.md says why each method was chosen, and the module of each method cites its
-source.
+The independent unit is one run, one boot if there are several boots, or one round if both sides
+were interleaved. Positive values are compared on natural logarithms, so that the effect is a ratio;
+a metric that has zero or negative values is compared by differences. Maxima of runs are compared by
+ranks, since they have no useful mean. Missing is NaN or None. docs/method.md says why each method
+was chosen, and the module of each method cites its source.
 """
 
 import math
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Sweep
+from schedperf.inputs.tables.consistency import find_contradictions
 from schedperf.model.errors import InputError
 from schedperf.model.frame import Frame
+from schedperf.model.row_groups import Sweep
 from schedperf.model.verdict import MARGIN
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import ComparedCounts, compare_counts
@@ -28,7 +28,6 @@ from schedperf.stats._rows import KEY, Rows, complete, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats.verdicts import JudgedRow
 from schedperf.stats.welch import Difference, welch_difference
-from schedperf.tables.consistency import find_contradictions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,12 +47,12 @@ __all__ = [
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What :func:`compare_runs` found.
+    """The results of :func:`compare_runs`.
 
-    :param rows: one a metric, point and new side. Runs that failed are a row of their own, with
-        the metric "failed runs"
-    :param sweeps: one a metric and new side that has two points or more, by the comparison that
-        they belong to
+    :param rows: one per comparison, new side, workload, point and metric. Where runs failed, a
+        further row has the metric "failed runs"
+    :param sweeps: one per comparison, new side, workload and metric with two or more points, each
+        after its value of the column ``comparison``
     """
 
     rows: tuple[JudgedRow, ...]
@@ -67,34 +66,46 @@ def compare_runs(
     new: Sequence[str] | None = None,
     margin: float = MARGIN,
     history: "Sequence[Frame | pd.DataFrame]" = (),
+    boot_sd: float | None = None,
     looks: Mapping[str, int] | None = None,
 ) -> Result:
     """Compare every side with ``base``, metric by metric and point by point.
 
-    :param runs: one row a run and metric: ``side, workload, point, metric, unit, better, value``;
-        ``point`` is canonical ``k=v,k=v``. Instead of ``value`` a published summary of a side, one
-        row: ``mean, cv`` (a fraction, or missing), ``n`` (or missing). Optional columns:
+    :param runs: one row per run and metric: ``side, workload, point, metric, unit, better, value``;
+        ``point`` is canonical ``k=v,k=v``; ``better`` is "higher", "lower" or "unknown". A
+        published summary of a side is one row that has, instead of ``value``: ``mean, cv`` (a
+        fraction, or missing), ``n`` (or missing). Optional columns:
 
-        * ``order``: place in time over all sides; unknown order is taken for a random one
-        * ``round``: of interleaved sides; sides that share three rounds are compared as pairs
-        * ``boot``: with two boots or more, boots are what is independent
+        * ``order``: position in time over all sides; an unknown order is assumed to be random
+        * ``round``: of interleaved sides; sides with three or more common rounds are compared as
+          pairs, unless both have several boots and there are more rounds than boots
+        * ``boot``: with two or more boots on a side, boots are the independent units
+        * ``boot_id``: identifies the boot on all sides; if each side has one boot and the boots
+          differ, p and the CI include the standard deviation between boots
         * ``run``: number of the run in its boot
         * ``resolution``: step of the printed number, in ``unit``
-        * ``family``: "primary" by default
-        * ``is_maximum``: is the value the maximum of a run? Maxima are compared by ranks
-        * ``status``: only "ok" counts; anything else is a run that failed, and needs no value
-        * ``claimed``: the change that a source prints beside its numbers: "-10.7%"
+        * ``family``: "primary" (the default), "secondary" or "informational"
+        * ``is_maximum``: True for the maximum of a run; maxima are compared by ranks
+        * ``status``: "ok" for a successful run; any other status is a failed run, which needs no
+          value
+        * ``claimed``: the change that a source prints beside its numbers, e.g. "-10.7%"
         * ``claimed_mean``: the mean that a source prints beside its runs
         * ``comparison``: a table can contain many comparisons; each is corrected separately
-    :param base: name of the side that the others are compared with
+    :param base: name of the baseline side
     :param new: names of the other sides, including sides without runs [default: those in ``runs``]
     :param margin: half-width of the equivalence band, as a fraction of the value [default: 0.03]
     :param history: tables like ``runs``, one per earlier bundle of the same machine; used for
-        variance shrinkage
-    :param looks: sides that were recorded with group-sequential stopping, with the largest number
-        of runs; their p values are corrected for the looks
-    :raises InputError: a column is missing; or a row, which is named, has a value that is not a
-        number up to 1e150, an invalid summary, or an unknown word or claim
+        variance shrinkage and, with at least 6 degrees of freedom, for the standard deviation
+        between boots. Boots with equal ``kernel`` are boots of one kernel [default: boots of one
+        side of a table]
+    :param boot_sd: standard deviation between boots of one kernel, as a fraction of the value
+        [default: from ``history``, else 0.1]
+    :param looks: maximum number of runs of each side that was recorded with group-sequential
+        stopping; p values are corrected for the interim looks
+    :raises InputError: a column is missing; a row has a value that is not a number up to 1e150, a
+        larger resolution, or an invalid summary, ``better``, ``family`` or claim; no run is of
+        ``base`` and ``new`` is not given; or ``margin`` or ``boot_sd`` is out of range
+    :raises ValueError: a number in ``looks`` is larger than 100
     """
     table = complete(runs)
     names = list(dict.fromkeys(table["side"].tolist()))
@@ -103,11 +114,16 @@ def compare_runs(
         raise InputError(
             f"runs: unknown side {base} (expected one of {sides_present}); pass base=NAME"
         )
+    if boot_sd is not None and not 0.0 <= boot_sd < 1.0:
+        raise InputError(
+            f"boot_sd: {boot_sd:g} is out of range (expected 0 to 1, e.g. 0.01 for 1%)"
+        )
     if not 0.0 < margin < 1.0:
         raise InputError(f"margin: {margin:g} is out of range (expected 0 to 1, e.g. 0.03 for 3%)")
     sides = [name for name in names if name != base] if new is None else [*new]
     rows = form_rows(table.take(table["status"] == "ok"), base=base, new=sides)
-    analysis = analyse(rows, looks=looks or {}, history=[complete(past) for past in history])
+    past = [complete(table) for table in history]
+    analysis = analyse(rows, looks=looks or {}, history=past, boot_sd=boot_sd)
     judged = judge(rows, analysis, margin, find_contradictions(table, base=base))
     failed = failure_rows(table, base=base, new=sides)
     return Result(rows=(*judged, *failed), sweeps=tuple(_sweeps(rows, analysis, judged)))
@@ -118,6 +134,7 @@ def _sweeps(
 ) -> Iterator[tuple[object, Sweep]]:
     points: dict[tuple[object, str, str, str, str, str], list[SweepPoint]] = {}
     effect, se, df = (getattr(analysis.whole, name).tolist() for name in ("effect", "se", "df"))
+    boot_se = analysis.boots.se.tolist()
     for index, row in enumerate(judged):
         # Maxima have no standard error, so a sweep of them has no mean change.
         has_se = not (math.isnan(se[index]) or rows.is_maximum[index])
@@ -125,6 +142,7 @@ def _sweeps(
             point=row.point,
             effect=None if math.isnan(effect[index]) else effect[index],
             se=se[index] if has_se else None,
+            boot_se=boot_se[index],
             df=df[index],
             p=row.p,
             is_log=bool(rows.is_log[index]),

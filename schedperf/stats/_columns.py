@@ -5,12 +5,12 @@
 
     compare_columns([[12.1, 0.3], [12.4, 0.2], [11.9, 0.3]], [[13.7, 0.3], ...]).difference
 
-Differences of arithmetic means, because shares and costs of parts add up to that of
-the whole and their logarithms do not. With a handful of runs a column's own variance
-is worth little, so it is moderated by those of the other columns. What a hot column and
-a cold one have in common is not their variance but how it goes with the mean, so that
-trend is taken out first: Sartor et al., "Intensity-based hierarchical Bayes method
-improves testing for differentially expressed genes", BMC Bioinformatics 7 (2006).
+Each column is compared by the difference of its arithmetic means, because shares and costs of parts
+add up to that of the whole, and their logarithms do not. With few runs a column's own variance
+estimate is imprecise, so it is shrunk towards those of the other columns. Hot and cold columns do
+not share one variance, but a trend of the variance over the mean, which is removed first: Sartor et
+al., "Intensity-based hierarchical Bayes method improves testing for differentially expressed
+genes", BMC Bioinformatics 7 (2006).
 """
 
 from collections.abc import Iterator
@@ -26,24 +26,25 @@ from schedperf.stats._moderation import moderate_variances
 from schedperf.stats._rows import Block, Flags, Floats, Integers
 from schedperf.stats.verdicts import FEWEST_POINTS
 
-# Steps towards the trend; each weighs the columns by the trend of the step before.
+# Iterations of the trend fit; each weights the columns by the trend of the previous one.
 TREND_STEPS = 10
-# A column that varies more than so many times as much as its trend and the others has no larger
-# pull on the trend: rows are never believed to vary more alike than within a factor of four.
+# Limit on how far a column's variance, relative to the trend, influences the fit: columns are never
+# assumed to agree better than within a factor of four.
 LARGEST_RATIO = 4.0
 
 
 class Columns(Struct, frozen=True, kw_only=True):
-    """new - base of each column; arrays of shape (columns,), NaN where something is unknown.
+    """new - base of each column; arrays of shape (columns,), NaN where unknown.
 
     :param base: mean of the runs that have a value
     :param difference: in the unit of the values
-    :param ci_low: lower bound of the 95% CI of the difference; NaN with fewer than two values
-        on a side, and where no value varies: equal samples of a few runs prove no exact difference
-    :param p: two-sided, of no difference; NaN also where no value varies
+    :param ci_low: lower bound of the 95% CI of the difference; NaN with fewer than two values on a
+        side, and if no value varies, since a few identical samples do not make the difference exact
+    :param p: two-sided, for the hypothesis of no difference; NaN where ``ci_low`` is, and for
+        columns that were not to be tested
     :param q: p after the correction of Benjamini and Hochberg, in its adaptive form, over all
         columns that have one
-    :param n_base: values of base that are no NaN
+    :param n_base: number of base's values that are not NaN
     :param df: degrees of freedom behind the interval
     """
 
@@ -71,8 +72,10 @@ def compare_columns(
 ) -> Columns:
     """Compare the means of each column by a moderated t.
 
-    :param base: one row a run (or whatever is independent), shape (runs, columns); NaN is a
-        value that is missing in that run
+    If fewer than four columns with the same flag ``alike`` vary, they are compared by Welch's t.
+
+    :param base: one row per run (or other independent unit), shape (runs, columns); NaN for a value
+        that is missing in that run
     :param new: the same columns, shape (runs of new, columns)
     :param tested: which columns get a p and count in the correction, shape (columns,); they may be
         chosen by a value independent of the difference, such as the mean over the runs of both
@@ -92,7 +95,7 @@ def compare_columns(
     numbers = np.column_stack([(~np.isnan(side)).sum(axis=0) for side in (of_base, of_new)])
     for block in _blocks_of(of_base, of_new, numbers):
         estimate_block(estimates, block)
-    # One run has no variance of its own, and another side's is none.
+    # With one run on a side, its variance is unknown; the other side's is not used instead.
     estimates.se[(numbers < FEWEST_RUNS).any(axis=1)] = np.nan
     base_mean, new_mean = _means_of(of_base, numbers[:, 0]), _means_of(of_new, numbers[:, 1])
     is_tested = np.ones(columns, np.bool_) if tested is None else np.asarray(tested, np.bool_)
@@ -115,7 +118,7 @@ def compare_columns(
 
 
 def _blocks_of(base: Floats, new: Floats, numbers: Integers) -> Iterator[Block]:
-    # Columns with equally many values per side together: what is there, in front of what is not.
+    # Group columns with equally many values per side; values come before NaN.
     shapes, inverse = np.unique(numbers, axis=0, return_inverse=True)
     for index, (n_base, n_new) in enumerate(shapes):
         members = np.flatnonzero(inverse.ravel() == index)
@@ -133,7 +136,7 @@ def _blocks_of(base: Floats, new: Floats, numbers: Integers) -> Iterator[Block]:
 
 
 def _present(values: Floats, count: int) -> Floats:
-    # The values of each column that are no NaN, one matrix row a column.
+    # The values of each column that are not NaN, one matrix row per column.
     order = np.argsort(np.isnan(values), axis=0, kind="stable")[:count]
     return np.ascontiguousarray(np.take_along_axis(values, order, axis=0).T)
 
@@ -163,9 +166,9 @@ def _moderate(estimates: Estimates, size: Floats, group: Integers) -> None:
 
 
 def _trend_of(variance: Floats, size: Floats) -> Floats:
-    # Counts vary in proportion to their mean (Poisson), and what runs differ in by a fraction of
-    # itself in proportion to its square. Both parts together, by weighted least squares: the
-    # standard error of a variance is in proportion to it.
+    # Poisson variance is proportional to the mean; relative differences between runs add variance
+    # proportional to its square. Both are fitted by weighted least squares, since the standard
+    # error of a variance is proportional to it.
     parts = np.column_stack((size, size**2)) / [size.mean(), (size**2).mean()]
     trend: Floats = parts[:, 0]
     for _ in range(TREND_STEPS):
@@ -177,8 +180,8 @@ def _trend_of(variance: Floats, size: Floats) -> Floats:
 
 
 def _shares_of(parts: Floats, shown: Floats) -> Floats:
-    # Least squares with two coefficients, neither below 0: where the unconstrained answer has a
-    # negative one, the better of the two answers with one coefficient.
+    # Non-negative least squares with two coefficients: if one of them would be negative, the better
+    # of the two fits with one coefficient is used.
     free, *_ = np.linalg.lstsq(parts, shown)
     if (free >= 0.0).all():
         return np.asarray(free)

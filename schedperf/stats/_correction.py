@@ -15,8 +15,8 @@ def false_discovery(p: Floats, family: Integers) -> Floats:
     definition 6: a first pass at 0.05 / 1.05 estimates the number of unchanged rows, and the
     correction is for this number. If no row changed, 0.05 / 1.05 is the level of all rows.
 
-    :param p: NaN where nothing was tested; those stay and do not count
-    :param family: rows are corrected for those of their own family
+    :param p: NaN for rows that were not tested; these stay NaN and do not count
+    :param family: each family of rows is corrected separately
     """
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -28,11 +28,11 @@ def false_discovery(p: Floats, family: Integers) -> Floats:
 
 
 def _discover(p: Floats) -> Floats:
-    # Of one family, sorted.
+    # The p values of one family, sorted.
     level = FALSE_DISCOVERY_RATE / (1.0 + FALSE_DISCOVERY_RATE)
     size = len(p)
     q = np.minimum.accumulate((p * size / np.arange(1.0, size + 1.0))[::-1])[::-1]
     remaining = max(size - int((q < level).sum()), 1)
     paid = (1.0 + FALSE_DISCOVERY_RATE) * remaining / size if size > 1 else 1.0
-    # Where nearly all rows changed the last ones would come for nothing; each has its own p to pay.
+    # If nearly all rows changed, the correction could give a q below p; q is never below p.
     return np.clip(q * paid, p, 1.0)

@@ -26,35 +26,39 @@ from schedperf.stats._densities import log_chi_squared, log_f
 from schedperf.stats._power import LEVEL, POWER
 from schedperf.stats._rows import Floats
 
-# With fewer samples on both sides together even all of them on one side are no evidence: of 5 on
-# equal exposures the mid-p is 0.03, of 4 it is 0.06. The sum does not depend on the change, so it
-# may choose what is tested (Bourgon, Gentleman and Huber, PNAS 107, 2010).
+# With fewer samples in total, even all of them on one side are not significant: at equal exposures
+# the mid-p of 5 samples is 0.03, of 4 it is 0.06. The sum is independent of the change, so it may
+# select the lines to test (Bourgon, Gentleman and Huber, PNAS 107, 2010).
 FEWEST_SAMPLES = 5
 # Samples per run from which the overdispersion of a line can be separated from Poisson noise.
 FEWEST_FOR_SCATTER = 3.0
-# Pearson's statistic of equal counts is 0, of which no logarithm can be taken.
+# Lower limit of Pearson's statistic, which is 0 for equal counts and would have no logarithm.
 SMALLEST_SCATTER = 0.05
-# Degrees of freedom of the common scatter whose answers are averaged; lines that all scatter alike
-# are another answer.
+# Prior degrees of freedom whose estimates are averaged, together with the estimate that all lines
+# scatter alike.
 PRIOR_DF = (1.0, 2.0, 4.0, 8.0, 12.0)
-# Halvings of the interval (0, 1) until a share of samples is known to the precision of a float.
+# Bisection steps on (0, 1) that reach float precision.
 HALVINGS = 60
-# No pair of runs differs so much; where phi is not below it runs are not repetitions of anything.
+# Upper limit of phi; runs that differ more are not repetitions of one measurement.
 LARGEST_PHI = 1e4
 
 
 class ComparedCounts(Struct, frozen=True, kw_only=True):
-    """What two sides' counts say; arrays of shape (lines,), NaN where nothing can be said.
+    """The comparison of two sides' counts; arrays of shape (lines,), NaN where unknown.
+
+    With one run per side, only the rates, ``ratio`` and ``difference`` are known.
 
     :param base: events per unit of exposure, all runs together; ``base_low`` and ``base_high`` are
         the ends of its 95% CI
-    :param ratio: new / base; NaN where base has none, and ``ratio_high`` is then infinite
+    :param ratio: new / base; NaN where base has no events; ``ratio_high`` is then infinite, or NaN
+        if new has none either
     :param difference: new - base per unit of exposure with its 95% CI
-    :param p: two-sided, of equal rates
+    :param p: two-sided, for the hypothesis of equal rates; NaN with fewer than five events on both
+        sides together
     :param q: p after the correction for all lines that were tested
-    :param least_ratio: the smallest ratio above 1 that as many runs find with a power of 80%
-    :param phi: squared coefficient of variation of a rate from run to run; 0 where runs scatter no
-        more than Poisson; NaN where one run a side cannot tell
+    :param least_ratio: the smallest ratio above 1 that this number of runs detects with 80% power
+    :param phi: squared coefficient of variation of a rate from run to run; 0 if runs scatter no
+        more than Poisson; NaN with one run per side
     """
 
     base: Floats
@@ -76,12 +80,12 @@ class ComparedCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def method(self) -> Literal["Poisson", "negative binomial"]:
-        """The model of the counts by name."""
+        """Name of the model of the counts."""
         return "negative binomial" if self.phi > 0.0 else "Poisson"
 
 
 class _Counts(Struct, frozen=True, kw_only=True):
-    # Counts of shape (runs, lines) and what each run had occasion for, shape (runs,).
+    # Counts, shape (runs, lines), and the exposure of each run, shape (runs,).
     counts: Floats
     exposure: Floats
 
@@ -98,7 +102,7 @@ class _Counts(Struct, frozen=True, kw_only=True):
         return self.exposure[:, None] * self.rate
 
     def residuals(self, phi: float) -> Floats:
-        # Standardised; 0 where nothing was counted, since nothing scatters there.
+        # Standardised residuals; 0 for lines without counts.
         means = self.means
         scatter = np.sqrt(means * (1.0 + phi * means))
         return np.divide(
@@ -106,7 +110,7 @@ class _Counts(Struct, frozen=True, kw_only=True):
         )
 
     def inflation(self, phi: float) -> Floats:
-        # How many times the variance of the total is that of a Poisson count.
+        # The variance of the total, relative to that of a Poisson count.
         means = self.means
         squares = (means**2).sum(axis=0)
         common = np.divide(
@@ -121,9 +125,9 @@ def compare_counts(
     """Compare the rates of two sides, line by line.
 
     :param base: counts, shape (runs, lines); ``new`` has as many lines
-    :param base_exposure: what a count of each run is divided by, positive, shape (runs,)
-    :raises ValueError: no run on a side, other shapes, a negative count or an exposure that is not
-        positive
+    :param base_exposure: divisor of the counts of each run, positive, shape (runs,)
+    :raises ValueError: a side has no runs, shapes do not match, a count is negative or NaN, or an
+        exposure is not positive and finite
     """
     sides = (_checked(base, base_exposure), _checked(new, new_exposure))
     if sides[0].counts.shape[1] != sides[1].counts.shape[1]:
@@ -158,7 +162,7 @@ def _squares(sides: tuple[_Counts, _Counts], phi: float) -> Floats:
 
 
 def _overdispersion(sides: tuple[_Counts, _Counts]) -> float:
-    # The phi with which Pearson's statistic of all lines is what it should be: Breslow,
+    # The phi at which Pearson's statistic of all lines equals its expected value: Breslow,
     # "Extra-Poisson variation in log-linear models", Appl. Stat. 33 (1984). Given the totals its
     # mean under Poisson is exactly the number of degrees of freedom, however small the counts.
     expected = sum((len(side.exposure) - 1.0) * np.count_nonzero(side.total) for side in sides)
@@ -178,12 +182,13 @@ def _overdispersion(sides: tuple[_Counts, _Counts]) -> float:
 def _moderated_scatter(
     sides: tuple[_Counts, _Counts], phi: float, df: float
 ) -> tuple[Floats, Floats]:
-    # How many times as much as the common model each line scatters, at least once, and the degrees
-    # of freedom of its quantiles. A line with few samples scatters as the common model says.
+    # The scatter of each line relative to the common model, at least 1, and the degrees of freedom
+    # of its quantiles. Lines with few samples are taken to scatter as in the common model.
     lines = sides[0].counts.shape[1]
     if df <= 0.0:
         return np.full(lines, np.nan), np.full(lines, np.nan)
-    # Where runs scatter as Poisson says there is no estimate that could be wrong.
+    # If runs scatter as Poisson predicts, there is no estimated variance, hence no uncertainty of
+    # it.
     most_df = np.inf if phi == 0.0 else df * _independent_lines(sides, phi)
     means = np.vstack([side.means for side in sides]).mean(axis=0)
     is_estimable = means >= FEWEST_FOR_SCATTER
@@ -196,8 +201,8 @@ def _moderated_scatter(
 
 
 def _drawn_to_one(seen: Floats, df: float, most_df: float) -> tuple[Floats, float]:
-    # All answers of PRIOR_DF, and that all lines scatter alike, are weighted by how well they
-    # explain the observed values: scatters follow F with df and the prior's degrees of freedom.
+    # The estimates for each value of PRIOR_DF, and the one that all lines scatter alike, are
+    # weighted by their likelihood: scatters follow F with df and the prior's degrees of freedom.
     priors = np.array([*PRIOR_DF, np.inf])
     logs = np.array([_explain(seen, df, prior) for prior in priors])
     weights = np.exp(logs - logs.max())
@@ -214,8 +219,9 @@ def _explain(seen: Floats, df: float, prior_df: float) -> float:
 
 
 def _independent_lines(sides: tuple[_Counts, _Counts], phi: float) -> float:
-    # What makes a whole run fast or slow moves all of its lines, which then tell of the scatter
-    # between runs no more than one does: 1 / (variance of a run's mean residual) of them count.
+    # An effect on a whole run moves all of its lines, so they are not independent estimates of the
+    # scatter between runs: the effective number of lines is 1 / (variance of a run's mean
+    # residual).
     counted = sides[0].total + sides[1].total > 0.0
     residuals = np.vstack([side.residuals(phi)[:, counted] for side in sides])
     common = (residuals.mean(axis=1) ** 2).sum() if residuals.size else 0.0
@@ -252,7 +258,7 @@ def _compare(
         ratio_high=high,
         difference=new - base,
         # Zou and Donner, "Construction of confidence limits about effect measures", Stat. Med. 27
-        # (2008): from the limits of each rate.
+        # (2008): the limits of a difference, from those of each rate.
         difference_low=new - base - np.hypot(new - lows[1], highs[0] - base),
         difference_high=new - base + np.hypot(highs[1] - new, base - lows[0]),
         p=p,
@@ -278,7 +284,7 @@ def _rate_interval(count: Floats, exposure: Floats, quantile: Floats) -> tuple[F
 
 
 def _above(share: Floats, counts: list[Floats]) -> Floats:
-    # Mid-p of as many samples of new or more, where that share of all is expected to be new's.
+    # Mid-p of at least this many samples in new, given new's expected share of all samples.
     base, new = counts
     at_least = np.where(new > 0.0, special.betainc(np.maximum(new, 1e-9), base + 1.0, share), 1.0)
     more = np.where(base > 0.0, special.betainc(new + 1.0, np.maximum(base, 1e-9), share), 0.0)
@@ -314,7 +320,7 @@ def _ratio_interval(
 def _least_ratio(sides: tuple[_Counts, _Counts], exposures: list[Floats], df: Floats) -> Floats:
     # Square roots of rates have the variance 1 / (4 exposure) whatever the rate: Gu, Ng, Tang and
     # Schucany, "Testing the ratio of two Poisson rates", Biometrical J. 50 (2008). Both sides are
-    # taken to have the common rate.
+    # assumed to have the common rate.
     common = sum(side.total for side in sides) / sum(side.exposure.sum() for side in sides)
     error = np.sqrt(1.0 / exposures[0] + 1.0 / exposures[1]) / 2.0
     step = (_quantile(df, 1.0 - LEVEL / 2.0) + _quantile(df, POWER)) * error

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compute densities and tails of the distributions that the tests need.
 
-``scipy.stats`` has them all, but its import takes longer than most comparisons. Formulas: Johnson,
-Kotz and Balakrishnan, "Continuous Univariate Distributions", 2nd ed., sections 18.2 (chi-squared)
-and 27.2 (F).
+``scipy.stats`` has them all, but importing it takes longer than most comparisons. Formulas:
+Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions", 2nd ed., sections 18.2
+(chi-squared) and 27.2 (F).
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import special
 
 from schedperf.stats._rows import Floats
 
-# Probabilities that differ by less are equal but for rounding.
+# Probabilities that differ by less are equal except for rounding.
 TIE = 1e-7
 
 
@@ -26,7 +26,8 @@ def fisher_p(successes: tuple[int, int], n: tuple[int, int]) -> float:
     The sum of the probabilities of all tables with the same margins that are at most as probable as
     the observed one: Fisher, "The logic of inductive inference", J. R. Stat. Soc. 98 (1935).
 
-    :param successes: of ``n`` on both sides
+    :param successes: number of successes on each side
+    :param n: number of trials on each side
     """
     total = sum(successes)
     first = np.arange(max(0, total - n[1]), min(total, n[0]) + 1)

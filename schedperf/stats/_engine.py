@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run all tests on all rows: effects, ranks, modes, drift, and multiple-testing correction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
 from schedperf.model.frame import Frame
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
+from schedperf.stats._boots import BootVariance, include_boots
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._estimates import Estimates, estimate
 from schedperf.stats._moderation import moderate, past_variances, sweeps_of
@@ -25,10 +27,7 @@ from schedperf.stats._spread import Modes, boot_shares, compare_spread, find_mod
 from schedperf.stats._time_order import Drift, find_drift, widen
 from schedperf.stats._twins import find_twins
 from schedperf.stats.sequential import equality_level, nominal_level
-
-# Two one-sided tests at 5% each are one 90% interval: Schuirmann, "A comparison of the two
-# one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).
-EQUALITY_LEVEL = 0.05
+from schedperf.stats.verdicts import EQUALITY_LEVEL
 
 RANKS = ("p", "floor", "shift", "low", "high", "is_tied", "is_outlying")
 
@@ -36,21 +35,28 @@ RANKS = ("p", "floor", "shift", "low", "high", "is_tied", "is_outlying")
 class Findings(Struct, frozen=True, kw_only=True):
     """The results of all tests; arrays of shape (rows,) if no other shape is given.
 
-    :param numbers: independent values per side, shape (rows, 2), NaN where unknown
-    :param whole: estimates of the mean shift
-    :param deciding: the effect that ``p`` belongs to: that of ``whole``, save where there are two
-        modes and the shift within them is the clearer one; of maxima Hodges and Lehmann's shift
-    :param p_mean: of ``whole``
-    :param p: what each row is judged by, before the correction for all rows
-    :param equality_level: of each one-sided test against the margin
-    :param q: ``p`` after the correction
-    :param twins: number of the first row of the same measurement, whose q is the row's, too
-    :param ranks: the fields of :class:`schedperf.stats._ranks.Ranks` as columns, and
-        ``is_confirmed``: was the p of the ranks the one that counts?
-    :param modes: of each row that has two: its block's modes and its place there
-    :param correlation: of successive values; intervals allow for it
-    :param p_spread: of equal spread on both sides; ``spread_ratio`` is new / base
-    :param icc: share of the variance that is between boots
+    :param numbers: number of independent values per side, shape (rows, 2), NaN where unknown
+    :param whole: estimates of the mean shift, new - base, on the scale of the rows: natural
+        logarithms where ``Rows.is_log``
+    :param deciding: the effect that ``p`` belongs to: that of ``whole``; the shift within modes if
+        there are two modes and it is clearer; the Hodges-Lehmann shift for maxima
+    :param p_mean: p of the t test of ``whole``, corrected for interim looks; NaN if untested
+    :param p: the p value that decides each row, corrected for interim looks, but not yet for
+        multiple testing; NaN if the row is not tested or its difference is exact
+    :param equality_level: level of each one-sided test against the margin
+    :param q: ``p`` after the correction for multiple testing
+    :param twins: number of the first row of the same measurement, whose q this row shares
+    :param ranks: the fields of :class:`schedperf.stats._ranks.Ranks` as columns (NaN if untested),
+        and ``is_confirmed``: True if the rank test must confirm the t test, so that ``p`` is the
+        larger of both
+    :param modes: by number of each row with two modes: the modes of its block, and its index there
+    :param correlation: of successive values, 0 if none was found; the intervals account for it
+    :param p_spread: for the hypothesis of equal spread on both sides; ``spread_ratio`` is new /
+        base; NaN if untested
+    :param boots: boot variance of rows with one boot per side; these rows have no ranks and modes,
+        which are tests of runs
+    :param icc: share of the variance that is between boots; like ``design_effect``, NaN if boots
+        are not the units or have one run each
     """
 
     numbers: Floats
@@ -65,17 +71,23 @@ class Findings(Struct, frozen=True, kw_only=True):
     modes: Mapping[int, tuple[Modes, int]]
     drift: Drift
     correlation: Floats
+    boots: BootVariance
     p_spread: Floats
     spread_ratio: Floats
     icc: Floats
     design_effect: Floats
 
 
-def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -> Findings:
+def analyse(
+    rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame], boot_sd: float | None
+) -> Findings:
     """Run all tests.
 
     :param looks: largest number of runs of each side recorded with group-sequential stopping
     :param history: completed tables of earlier runs of the same machine, one per bundle
+    :param boot_sd: standard deviation between boots of one kernel, as a fraction; None to estimate
+        or assume it
+    :raises ValueError: a number in ``looks`` is larger than 100
     """
     blocks = list(blocks_of(rows))
     whole = estimate(rows, blocks)
@@ -83,12 +95,13 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
     sweep = sweeps_of(rows)
     drift = find_drift(blocks, sweep)
     correlation = widen(whole, blocks, sweep, drift.is_blocked)
-    ranks = _rank_all(rows, blocks)
+    boots = include_boots(rows, whole, history, given=boot_sd)
+    ranks = _rank_all(rows, blocks, left_out=boots.is_included)
     modes = {
         int(row): (block_modes, at)
         for block_modes in _modes_of(blocks)
         for at, row in enumerate(block_modes.rows)
-        if not rows.is_maximum[row]
+        if not rows.is_maximum[row] and not boots.is_included[row]
     }
     p, deciding = _judged_by(whole, ranks, modes, rows.is_maximum)
     price = _by_side(rows, looks, _price_of_looks, 1.0)
@@ -110,6 +123,7 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
         modes=modes,
         drift=drift,
         correlation=correlation,
+        boots=boots,
         p_spread=p_spread,
         spread_ratio=spread_ratio,
         icc=icc,
@@ -117,14 +131,16 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
     )
 
 
-def _rank_all(rows: Rows, blocks: Sequence[Block]) -> dict[str, Floats]:
+def _rank_all(rows: Rows, blocks: Sequence[Block], *, left_out: Flags) -> dict[str, Floats]:
     columns = {name: np.full(len(rows), np.nan) for name in RANKS}
     for block in blocks:
         ranks = rank(block, is_maximum=rows.is_maximum[block.rows])
         if ranks is not None:
             for name in RANKS:
                 columns[name][block.rows] = getattr(ranks, name)
-    # Where the t test's assumptions are in doubt, both have to see the change.
+    for column in columns.values():
+        column[left_out] = np.nan
+    # If the t test's assumptions are in doubt, both tests must find the change.
     columns["is_confirmed"] = (columns["is_tied"] == 1.0) | (columns["is_outlying"] == 1.0)
     return columns
 
@@ -142,13 +158,13 @@ def _judged_by(
 ) -> tuple[Floats, Floats]:
     # The p that counts, and the effect that it belongs to.
     p = whole.p
-    # What is exact (NaN) needs no confirmation.
+    # Exact differences (NaN) need no confirmation.
     p = np.where(ranks["is_confirmed"], np.maximum(p, ranks["p"]), p)
     # Maxima have no mean: ranks decide alone.
     p = np.where(is_maximum, ranks["p"], p)
     effect = np.where(is_maximum, ranks["shift"], whole.effect)
     for row, (block_modes, at) in modes.items():
-        # Two questions are asked where there are two modes, so the clearer answer counts double.
+        # Rows with two modes have two tests, so the smaller p is doubled (Bonferroni).
         within, occupancy = float(block_modes.p_within[at]), float(block_modes.p_occupancy[at])
         p[row] = min(2.0 * np.fmin(within, occupancy), 1.0)
         if within <= occupancy:
@@ -156,21 +172,29 @@ def _judged_by(
     return p, effect
 
 
-def _price_of_looks(max_runs: int) -> float:
-    # Who looks after every block finds something sooner or later; each look has a lower level.
-    return FALSE_DISCOVERY_RATE / nominal_level(max_runs)
+def _price_of_looks(max_runs: int, *, is_paired: bool) -> float:
+    # Testing after every block raises the false-positive rate, so each look has a stricter level.
+    return FALSE_DISCOVERY_RATE / nominal_level(max_runs, is_paired=is_paired)
 
 
-def _by_side(
-    rows: Rows, looks: Mapping[str, int], value_of: Callable[[int], float], default: float
-) -> Floats:
-    # What the largest number of runs costs the sides that were looked at, for each row.
-    values = {side: value_of(max_runs) for side, max_runs in looks.items()}
-    return np.array([values.get(side, default) for side in rows.table["side"]], dtype=np.float64)
+class _OfLooks(Protocol):
+    def __call__(self, max_runs: int, *, is_paired: bool) -> float: ...
+
+
+def _by_side(rows: Rows, looks: Mapping[str, int], value_of: _OfLooks, default: float) -> Floats:
+    # For each row, the correction for interim looks, which depends on the maximum number of runs.
+    values = {
+        (side, is_paired): value_of(max_runs, is_paired=is_paired)
+        for side, max_runs in looks.items()
+        for is_paired in (False, True)
+    }
+    keys = zip(rows.table["side"].tolist(), rows.is_paired.tolist(), strict=True)
+    return np.array([values.get(key, default) for key in keys], dtype=np.float64)
 
 
 def _correct(p: Floats, rows: Rows, twins: Integers) -> Floats:
-    # The rows of all new sides are one family: who compares five kernels asks five times as often.
+    # The rows of all new sides are one family: comparing five kernels makes five times as many
+    # tests.
     is_first = twins == np.arange(len(p))
     once = np.where(is_first, p, np.nan)
     q = false_discovery(once, rows.table.number_rows(["comparison", "family"]))

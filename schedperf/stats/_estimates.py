@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Effects with their standard errors: Welch's, of pairs, and what the rest is computed from.
+"""Estimate effects with standard errors: Welch's differences and means of pairs.
 
 Everything is on the scale of the rows: natural logarithms, or shares of the
 larger side. One row is one element of every array.
@@ -27,20 +27,23 @@ from schedperf.stats._rows import (
 
 @dataclass(kw_only=True, slots=True)
 class Estimates:
-    """new - base of each row; what is unknown is NaN.
+    """new - base of each row; NaN where unknown.
 
-    It is filled in steps: plain estimates first, then what is known from other rows.
+    It is filled in steps: first the estimates of each row alone, then information from other rows.
 
+    :param count: number of rows
     :param effect: difference of the means
     :param se: its standard error; 0 where no value varies, which makes the difference exact
     :param df: degrees of freedom of ``se``
-    :param variance: of one value, both sides pooled (of half a pair's difference where paired)
+    :param variance: of one value, both sides pooled; for pairs, half the variance of the pairs'
+        differences
     :param inner_df: degrees of freedom of ``variance``
-    :param factor: ``se`` squared is ``variance * factor`` where both sides vary alike
-    :param sum_variance: of half a pair's sum; NaN without pairs
-    :param is_rounded: is rounding all the variance that there is?
-    :param is_even: have both sides about as many values?
-    :param is_moderated: was the variance taken together with that of other rows?
+    :param factor: ``se`` squared is ``variance * factor`` if both sides vary alike
+    :param sum_variance: half the variance of the pairs' sums; NaN without pairs
+    :param is_rounded: True if the values of a side (of pairs: the differences) vary less than
+        rounding alone explains
+    :param is_even: True if the larger sample has at most 1.5 times the size of the smaller one
+    :param is_moderated: True if the variance was shrunk towards that of other rows
     """
 
     count: int
@@ -64,20 +67,25 @@ class Estimates:
 
     @property
     def p(self) -> Floats:
-        """Two-sided p of no difference; NaN where the difference is exact or unknown."""
+        """Two-sided p of the effect; NaN if the effect is exact or unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(self.se > 0.0, np.abs(self.effect) / self.se, np.nan)
         return 2.0 * special.stdtr(self.df, -t)
 
     def half_width(self, confidence: float | Floats) -> Floats:
-        """Half of the two-sided interval of the effect; the confidence may differ by row."""
+        """Return half the width of the effect's two-sided CI, shape (rows,).
+
+        It is 0 if the effect is exact, and NaN if ``se`` is unknown.
+
+        :param confidence: for all rows, or of shape (rows,)
+        """
         quantile = special.stdtrit(np.where(self.se > 0.0, self.df, 1.0), 0.5 + confidence / 2.0)
         return np.where(self.se > 0.0, quantile * self.se, self.se)
 
 
-# Above this quotient of the numbers of values a pooled variance no longer stands for the smaller
-# side when the sides vary differently: with 1.5 and many values, the error of 5% becomes 7% where
-# the smaller side has 1.5 times the other's standard deviation, and 10% where it has four times.
+# Above this ratio of sample sizes, a pooled variance misrepresents the smaller side if the sides
+# vary differently: with 1.5 and many values, the error of 5% becomes 7% where the smaller side has
+# 1.5 times the other's standard deviation, and 10% where it has four times.
 MOST_UNEVEN = 1.5
 
 
@@ -87,13 +95,16 @@ def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
     Welch, "The generalization of Student's problem when several different
     population variances are involved", Biometrika 34 (1947), with the degrees of
     freedom of Satterthwaite, Biometrics Bulletin 2 (1946).
+
+    :param blocks: the rows without published means, as of ``blocks_of``
     """
     estimates = Estimates(count=len(rows))
     for block in blocks:
         estimate_block(estimates, block)
     if len(rows.summaries):
         _fill_summaries(estimates, rows)
-    # One run has no variance of its own, and another side's is none; a boot's other side's is.
+    # With one run on a side, its variance is unknown; with one boot, the other side's stands for
+    # it.
     is_boot = rows.replication == REPLICATIONS.index("boots")
     is_lone = (count_units(rows) < FEWEST_RUNS).any(axis=1) & ~is_boot
     estimates.se[is_lone] = np.nan
@@ -101,7 +112,7 @@ def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
 
 
 def estimate_block(estimates: Estimates, block: Block) -> None:
-    """Estimate the rows of one block, each by itself."""
+    """Estimate the rows of one block, each by itself, and enter them into ``estimates``."""
     if block.is_paired:
         _fill_pairs(estimates, block)
     else:
@@ -109,8 +120,8 @@ def estimate_block(estimates: Estimates, block: Block) -> None:
 
 
 def variances_of(values: Floats) -> Floats:
-    """Return the unbiased variance of each matrix row; exactly 0 for equal values."""
-    # The rounding of the mean would spoil the zero.
+    """Return the unbiased variance of each matrix row; exactly 0 for equal values, or for one."""
+    # Rounding of the mean would make the variance of equal values slightly positive.
     n = values.shape[1]
     if n <= 1:
         return np.zeros(len(values))
@@ -132,8 +143,9 @@ def _fill_sides(estimates: Estimates, block: Block) -> None:
 
 
 class _Moments(Struct, frozen=True, kw_only=True):
-    # What two sides are known by; shape (rows, 2), base first. ``exact`` is the difference where
-    # no value varies, shape (rows,): means of equal numbers may differ from them in the last digit.
+    # Summary statistics of two sides; shape (rows, 2), base first. ``exact`` is the difference if
+    # no value varies, shape (rows,): the mean of equal numbers may differ from them in the last
+    # digit.
     means: Floats
     variances: Floats
     numbers: Floats
@@ -153,7 +165,7 @@ def _enter(estimates: Estimates, rows: Integers, moments: _Moments) -> None:
     is_lone = (inner < 1.0).any(axis=1)
     is_exact = (total == 0.0) & ~np.isnan(moments.exact)
     estimates.effect[rows] = np.where(is_exact, moments.exact, means[:, 1] - means[:, 0])
-    # Where a side has one value, the other's variance stands for both.
+    # If a side has one value, the other side's variance is used for both.
     estimates.se[rows] = np.sqrt(np.where(is_lone, pooled * factor, total))
     estimates.df[rows] = np.where(is_lone, inner.sum(axis=1), welch_df)
     estimates.variance[rows] = pooled
@@ -185,14 +197,14 @@ def _fill_summaries(estimates: Estimates, rows: Rows) -> None:
         exact=np.full(len(members), np.nan),
     )
     _enter(estimates, members, moments)
-    # With an unknown number of runs the spread still says how many are needed.
+    # With an unknown number of runs, the spread still determines how many are needed.
     is_bare = np.isnan(estimates.variance[members])
     estimates.variance[members[is_bare]] = _mean_of_known(variances[is_bare])
     estimates.factor[members[is_bare]] = np.nan
 
 
 def _moments_of_units(rows: Rows) -> tuple[Floats, Floats]:
-    # Mean and variance of the units of each side, shape (rows, 2); NaN where there are too few.
+    # Mean and variance of the units of each side, shape (rows, 2); NaN with too few units.
     cell, value = 2 * rows.units["row"] + rows.units["is_new"], rows.units["value"]
     count = 2 * len(rows)
     with np.errstate(divide="ignore", invalid="ignore"):

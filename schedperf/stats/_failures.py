@@ -7,27 +7,30 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from schedperf.model.comparison import Verdict
 from schedperf.model.frame import Frame
+from schedperf.model.rows import Verdict
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, reason_of
 from schedperf.stats._densities import fisher_p
 from schedperf.stats.verdicts import JudgedRow
 
 METRIC = "failed runs"
 RUN = ["workload", "point"]
-# More clean runs than this after a repair prove nothing that fewer do not.
+# Largest number of clean runs that is recommended after a fix.
 MOST_PROOF = 10_000
-# With more runs Boschloo's test takes seconds, and Fisher's is as strong.
+# With more runs Boschloo's test takes seconds, and Fisher's test is as powerful.
 MOST_BOSCHLOO = 200
 
 
 def failure_rows(runs: Frame, *, base: str, new: list[str]) -> list[JudgedRow]:
-    """Return a row for each point and side where a run of either side failed.
+    """Return a row for each point that base and a new side ran, if a run of either failed there.
 
-    Boschloo, "Raised conditional level of significance for the 2 x 2 table", Stat.
-    Neerl. 24 (1970): exact, and stronger than Fisher's test. A row is primary where the test
-    decides and both sides have results, since a kernel that makes a benchmark crash is worse
-    whatever the other rows say; one failure more or less is informational.
+    Boschloo, "Raised conditional level of significance for the 2 x 2 table", Stat. Neerl. 24
+    (1970): exact, and more powerful than Fisher's test, which is used with more than 200 runs on a
+    side. A row is primary if the test is significant and both sides have results, since a kernel
+    that makes a benchmark crash is worse regardless of other rows; all other rows are
+    informational.
+
+    :param runs: the completed table, failed runs included
     """
     if (runs["status"] == "ok").all():
         return []
@@ -43,14 +46,14 @@ def failure_rows(runs: Frame, *, base: str, new: list[str]) -> list[JudgedRow]:
 
 
 def _count(runs: Frame) -> Mapping[tuple[Any, ...], tuple[int, int]]:
-    # Failed runs and all runs, by comparison, side and what ran. A run that printed several
-    # metrics, or failed and printed none, is one run all the same.
+    # Failed runs and all runs, by comparison, side and workload. A run counts once, whether it
+    # printed several metrics or failed and printed none.
     where = list(runs.rows(["comparison", "side", *RUN]))
     failed = (runs["status"] != "ok").tolist()
     numbers = list(runs.rows(["boot", "run"]))
     if all(run is not None for _, run in numbers):
         return _count_numbered(zip(where, numbers, failed, strict=True))
-    # Which rows are of one run is not known: a metric has one a run, and a run without one is more.
+    # Rows without run numbers: the runs are the rows of one metric, plus the runs without a metric.
     by_metric: dict[tuple[Any, ...], dict[str, list[bool]]] = {}
     for place, metric, has_failed in zip(where, runs["metric"].tolist(), failed, strict=True):
         by_metric.setdefault(place, {}).setdefault(metric or "", []).append(has_failed)
@@ -72,13 +75,13 @@ def _count_numbered(
 
 
 def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int, int]) -> JudgedRow:
-    # The pairs are failed runs and all runs.
+    # Each pair is (failed runs, all runs).
     failed, n = zip(base, new, strict=True)
     test = "Boschloo" if max(n) <= MOST_BOSCHLOO else "Fisher"
-    # Where every run failed there is nothing to tell the sides apart.
+    # If every run of both sides failed, there is no difference to test.
     p = 1.0 if failed == n else _exact_p(failed, n, test)
     is_sure = p < FALSE_DISCOVERY_RATE
-    # A side without any success has no results, which the comparison says by itself.
+    # A side without a successful run has no results; the comparison reports this elsewhere.
     has_results = failed[0] < n[0] and failed[1] < n[1]
     rose = failed[1] * n[0] > failed[0] * n[1]
     verdict: Verdict = ("regression" if rose else "improvement") if is_sure else "inconclusive"
@@ -127,7 +130,7 @@ def _exact_p(failed: tuple[int, int], n: tuple[int, int], test: str) -> float:
 
 
 def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
-    # The number of runs without a failure that a later kernel, or this one, needs.
+    # Number of runs without a failure that show that a kernel is fixed.
     proof = _runs_to_prove(failed[1] or failed[0], n[1] if failed[1] else n[0])
     if proof is None or (not failed[1] and proof <= n[1]):
         return ""
@@ -137,8 +140,8 @@ def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
 
 
 def _runs_to_prove(failed: int, n: int) -> int | None:
-    # How many clean runs are too many for chance at the observed rate: (1 - rate)^k < 5%,
-    # Fisher's exact test with the observed counts as the other side.
+    # Number k of clean runs that chance does not explain at the observed failure rate: (1 - rate)^k
+    # < 5%, or Fisher's exact test with the observed counts as the other side.
     if not failed:
         return None
     clean = np.arange(1, MOST_PROOF)

@@ -9,14 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import Better, Family
+from schedperf.model.rows import Better, Family
 from schedperf.model.units import signed
 from schedperf.model.verdict import (
     CONFIDENCE,
     FALSE_DISCOVERY_RATE,
+    FEWEST_IN_BLOCKS,
     FEWEST_RUNS,
     SMALLEST_EFFECT,
     Reason,
+    count_units,
     reason_of,
 )
 from schedperf.stats._engine import Findings
@@ -25,7 +27,6 @@ from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._ranks import FEWEST_PAIRS, FEWEST_VALUES
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
 from schedperf.stats.verdicts import (
-    FEWEST_IN_BLOCKS,
     FEWEST_POINTS,
     LARGEST_LOG,
     Evidence,
@@ -36,20 +37,21 @@ from schedperf.stats.verdicts import (
     ratio_of,
 )
 
+NOT_INTERLEAVED = "the sides were not interleaved"
 TAKE_TURNS = (
     "interleave the sides (settings with `schedperf ab`, kernels by booting them alternately)"
 )
 
 # Significance level of the caveat about a different spread of the sides.
 SPREAD_LEVEL = 0.01
-# Smallest correlation of successive runs with a caveat: it widens the interval by a fifth.
+# Smallest correlation of successive runs that gives a caveat; it widens the interval by a fifth.
 LEAST_CORRELATION = 0.2
 MOST_NOISIER = 1e6
 MOST_COARSE = 1e6
 
 
 class _Question(Struct, frozen=True, kw_only=True):
-    # What one row is about, as the table of runs says it.
+    # The identity of one row, as in the table of runs.
     comparison: object
     side: str
     workload: str
@@ -62,7 +64,7 @@ class _Question(Struct, frozen=True, kw_only=True):
 
 
 class _Case(Struct, frozen=True, kw_only=True):
-    # Rows, all that was found of them, and what follows for all of them at once.
+    # Rows, their test results, and values derived from these for all rows at once.
     rows: Rows
     analysis: Findings
     margin: float
@@ -81,7 +83,8 @@ def judge(
 ) -> list[JudgedRow]:
     """Return the verdict of each row with all of its numbers.
 
-    :param contradictions: caveats by comparison, side and key
+    :param margin: half-width of the equivalence band, as a fraction of the value
+    :param contradictions: caveats by comparison, side and the columns of ``KEY``
     """
     whole = analysis.whole
     has_se = (whole.se > 0.0) & ~rows.is_maximum
@@ -107,17 +110,27 @@ def _more_runs(rows: Rows, analysis: Findings, margin: float) -> Floats:
     smallest, largest = (
         np.where(rows.is_log, math.log1p(share), share) for share in (SMALLEST_EFFECT, margin)
     )
-    variance = np.where(np.isnan(whole.se), whole.variance, whole.se**2 / whole.factor)
+    # More runs do not average out the difference between two boots.
+    of_boots = analysis.boots.se**2
+    of_runs = np.maximum(whole.se**2 - of_boots, 0.0)
     needed = runs_to_settle(
-        whole.effect, variance, smallest=smallest, margin=largest, is_paired=rows.is_paired
+        whole.effect,
+        np.where(np.isnan(whole.se), whole.variance, of_runs / whole.factor),
+        smallest=smallest,
+        margin=largest,
+        is_paired=rows.is_paired,
+        fixed=of_boots,
+        fixed_df=analysis.boots.df,
     )
-    # How many runs tell two modes apart is another question.
+    # The number of runs needed to separate two modes is not estimated.
     needed[list(analysis.modes)] = np.nan
     few = np.minimum(analysis.numbers[:, 0], analysis.numbers[:, 1])
     more = np.where(np.isnan(few), needed, np.maximum(needed - few, 1.0))
     # With fewer values no rank test can find a change.
     ranked = np.where(rows.is_paired, FEWEST_PAIRS, FEWEST_VALUES) - few
-    return np.where(rows.is_maximum, np.fmax(more, ranked), more)
+    more = np.where(rows.is_maximum, np.fmax(more, ranked), more)
+    more[rows.is_maximum & analysis.boots.is_included] = np.nan
+    return more
 
 
 def _row(
@@ -171,9 +184,23 @@ def _row(
         p_t=None if rows.is_maximum[index] else _known(analysis.p_mean[index]),
         p_rank_min=ranks["floor"],
         same_as=_same_as(case, index),
+        boot_sd=evidence.boot_sd,
+        mode_boundary=_mode_boundary(case, index),
+        is_maximum=bool(rows.is_maximum[index]),
     )
     contradicted = contradictions.get((row.comparison, row.side, *row.question), ())
     return replace(row, caveats=(*row.caveats, *contradicted))
+
+
+def _mode_boundary(case: _Case, index: int) -> float | None:
+    # Between boots it is not known of single runs.
+    rows = case.rows
+    is_of_boots = REPLICATIONS[rows.replication[index]] == "boots"
+    if index not in case.analysis.modes or is_of_boots:
+        return None
+    modes, line = case.analysis.modes[index]
+    boundary = float(modes.boundary[line])
+    return math.exp(boundary) if rows.is_log[index] else boundary * float(rows.scale[index])
 
 
 def _same_as(case: _Case, index: int) -> str | None:
@@ -198,7 +225,7 @@ def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
     whole = analysis.whole
     if rows.is_maximum[index]:
         return _evidence_of_maxima(case, index, question)
-    # All values are 0: equal, and nothing to be relative to. Other values have no share of 0.
+    # If all values are 0, they are equal. Any other difference has no ratio to 0.
     has_scale = bool(rows.scale[index] > 0.0 or whole.se[index] == 0.0)
     is_estimated = has_scale and not math.isnan(whole.se[index])
     return Evidence(
@@ -214,7 +241,8 @@ def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
         equality_level=float(analysis.equality_level[index]),
         q=_known(analysis.q[index]),
         steps=_steps(case, index, question),
-        obstacle=_obstacle(case, index, question),
+        boot_sd=analysis.boots.sd[index],
+        obstacle=_obstacle(case, index),
         mde=_known(case.mde[index]),
         more_runs=_whole(case.more_runs[index]),
     )
@@ -225,7 +253,9 @@ def _evidence_of_maxima(case: _Case, index: int, question: _Question) -> Evidenc
     ranks = {name: float(analysis.ranks[name][index]) for name in ("shift", "low", "high")}
     ci = None if math.isnan(ranks["shift"]) else (ranks["low"], ranks["high"])
     level = float(analysis.equality_level[index])
-    # The exact 95% CI is wider than the equivalence test needs, but no wider one is at hand.
+    fewest = FEWEST_PAIRS if rows.is_paired[index] else FEWEST_VALUES
+    # The exact 95% CI is wider than the equivalence test needs; an exact narrower one is not
+    # available.
     is_enough = level >= (1.0 - CONFIDENCE) / 2.0
     return Evidence(
         better=question.better,
@@ -238,16 +268,21 @@ def _evidence_of_maxima(case: _Case, index: int, question: _Question) -> Evidenc
         equivalence_ci=ci if is_enough else (-math.inf, math.inf),
         equality_level=(1.0 - CONFIDENCE) / 2.0,
         q=_known(analysis.q[index]),
-        fewest=FEWEST_PAIRS if rows.is_paired[index] else FEWEST_VALUES,
+        fewest=fewest,
+        is_maximum=True,
         steps=None,
-        obstacle=_obstacle(case, index, question),
+        boot_sd=analysis.boots.sd[index],
+        obstacle=_obstacle(case, index),
         more_runs=_whole(case.more_runs[index]),
     )
 
 
 def _change_of_medians(rows: Rows, index: int) -> float | None:
-    """Return the logarithm of the ratio of the sides as they are shown; None if it is unknown."""
-    return _known(np.log(rows.new[index] / rows.base[index])) if rows.is_log[index] else None
+    """Return the effect between the medians of the sides, which are printed; None if unknown."""
+    base, new, scale = (float(values[index]) for values in (rows.base, rows.new, rows.scale))
+    if rows.is_log[index]:
+        return _known(math.log(new / base))
+    return _known((new - base) / scale) if scale > 0.0 else None
 
 
 def _interval(estimates: Estimates, half: Floats, index: int) -> tuple[float, float]:
@@ -263,30 +298,25 @@ def _steps(case: _Case, index: int, question: _Question) -> float | None:
     return abs(float(case.rows.new[index] - case.rows.base[index])) / float(step)
 
 
-def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
+def _obstacle(case: _Case, index: int) -> Reason | None:
     # The sides were recorded one after the other, and drift may explain the change.
     analysis, drift = case.analysis, case.analysis.drift
     if not drift.is_blocked[index]:
         return None
-    place_in_time = "before" if drift.is_reversed[index] else "after"
-    blocks = f"all runs of {question.side} were recorded {place_in_time} those of base"
     if drift.is_drifting[index]:
         size = _share(case, index, drift.bias[index])
-        why = (
-            f"{blocks}, and results drift within the sides (by {size} from base to "
-            f"{question.side}), so drift confounds the change"
-        )
+        why = f"{NOT_INTERLEAVED}, and drift within the sides explains a change of {size}"
         return reason_of(why, TAKE_TURNS)
     few = min(analysis.numbers[index])
     if few < FEWEST_IN_BLOCKS and not drift.is_pooled[index]:
         units = REPLICATIONS[case.rows.replication[index]]
         enough = f"record {FEWEST_IN_BLOCKS} {units} per side or {FEWEST_POINTS} parameter values"
-        why = (
-            f"{blocks}, and {few:.0f} {units} per side are too few to separate a change from drift"
-        )
+        n_base, n_new = map(_whole, analysis.numbers[index])
+        n = count_units(n_base, n_new, units)
+        why = f"{NOT_INTERLEAVED}, and {n} are too few to separate a change from drift"
         return reason_of(why, f"{enough}, or {TAKE_TURNS}")
     if analysis.q[index] < FALSE_DISCOVERY_RATE and not case.outlives[index]:
-        why = f"{blocks}, and drift within the uncertainty of these runs can explain the change"
+        why = f"{NOT_INTERLEAVED}, and drift that these runs cannot exclude could explain it"
         return reason_of(why, TAKE_TURNS)
     return None
 
@@ -316,7 +346,8 @@ def _method(case: _Case, index: int) -> str:
         confirmed = (
             ", and permutation" if analysis.ranks["is_tied"][index] == 1.0 else ", and ranks"
         )
-    return f"{name} t on {scale}{confirmed}"
+    boots = "" if analysis.boots.sd[index] is None else " with boot-to-boot variance"
+    return f"{name} t on {scale}{boots}{confirmed}"
 
 
 def _method_of_maxima(case: _Case, index: int) -> str:
@@ -338,7 +369,7 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
     caveats += [
         caveat("one-boot", side=name)
         for name, boots in zip(("base", side), rows.boots[index], strict=True)
-        if boots == 1
+        if boots == 1 and analysis.boots.sd[index] is None
     ]
     caveats += [
         caveat("unpaired", side=name, count=int(count))
@@ -347,17 +378,17 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
     ]
     means = (_known(rows.base[index]), _known(rows.new[index]))
     least = min((abs(mean) for mean in means if mean), default=math.inf)
-    # JSON has no infinity, which a step of many times the value could make.
+    # JSON has no infinity, which could result from a step that is much larger than the value.
     coarse = min(question.resolution / least, MOST_COARSE)
     if coarse >= SMALLEST_EFFECT:
         step, unit = question.resolution, question.unit
         caveats.append(caveat("coarse", step=step, unit=unit, percent=100.0 * coarse))
     if index in analysis.modes:
-        caveats.append(_say_modes(case, index, question))
-    # With a coarse resolution, a side whose runs all print the same number has some variance.
+        caveats.append(_modes_caveat(case, index, question))
+    # With a coarse resolution, a side still has variance if all of its runs print the same number.
     is_flat = coarse >= SMALLEST_EFFECT and _spread_factor(case, index) >= MOST_NOISIER
     if analysis.p_spread[index] < SPREAD_LEVEL and not is_flat:
-        caveats.append(_say_spread(case, index, side))
+        caveats.append(_spread_caveat(case, index, side))
     if rows.is_maximum[index]:
         caveats.append(caveat("maxima", side=side))
     elif analysis.correlation[index] >= LEAST_CORRELATION:
@@ -370,19 +401,19 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
     return caveats
 
 
-def _say_spread(case: _Case, index: int, side: str) -> Caveat:
+def _spread_caveat(case: _Case, index: int, side: str) -> Caveat:
     word = "noisier" if case.analysis.spread_ratio[index] > 1.0 else "steadier"
     p = float(case.analysis.p_spread[index])
     return caveat("spread", side=side, word=word, factor=_spread_factor(case, index), p=p)
 
 
 def _spread_factor(case: _Case, index: int) -> float:
-    # How much noisier one side is; JSON has no infinity.
+    # The ratio of the sides' spreads; JSON has no infinity.
     ratio = float(case.analysis.spread_ratio[index])
     return min(max(ratio, 1.0 / ratio if ratio > 0.0 else math.inf), MOST_NOISIER)
 
 
-def _say_modes(case: _Case, index: int, question: _Question) -> Caveat:
+def _modes_caveat(case: _Case, index: int, question: _Question) -> Caveat:
     modes, line = case.analysis.modes[index]
     slow = [int(count) for count in modes.high[line]]
     if question.better == "higher":

@@ -6,12 +6,13 @@ have similar variances. Each one is shrunk towards the common variance as in Smy
 models and empirical Bayes methods for assessing differential expression",
 Stat. Appl. Genet. Mol. Biol. 3 (2004): s~^2 = (d0 s0^2 + d s^2) / (d0 + d).
 
-d0 states how similar the variances are. Nine rows of three runs can hardly tell standard deviations
-that differ by a factor of four from equal ones, and a d0 that is too large calls the noisiest rows
-changed. The p value is therefore averaged over several d0, weighted by the likelihood of the
-observed variances and by a prior in favour of unequal ones: a sweep has to show that its rows vary
-alike. The average is handed on as the scaled t distribution that agrees with it at p = 0.05, the
-95% CI, and at p = 0.005, which a single significant row of a sweep must reach.
+d0 states how similar the variances are. With nine rows of three runs, standard deviations that
+differ by a factor of four can hardly be distinguished from equal ones, and a d0 that is too large
+makes the noisiest rows significant. The p value is therefore averaged over several d0, weighted by
+the likelihood of the observed variances and by a prior in favour of unequal ones: a sweep needs
+evidence that its rows vary alike. The average is approximated by the scaled t distribution that
+agrees with it at p = 0.05 (the 95% CI) and at p = 0.005 (which a single significant row of a sweep
+must reach).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,15 +31,16 @@ from schedperf.stats.verdicts import FEWEST_POINTS
 # Degrees of freedom of the common variance, and their prior probabilities. Chosen by simulation of
 # sweeps with 4 to 40 rows of 3 to 10 runs whose standard deviations are equal or differ by a factor
 # of up to 4 (`bench/verdicts`), so that 5% of the sweeps without a change have a false alarm, and
-# equal rows lose no power. Pairs have half of the degrees of freedom to show that rows vary alike.
+# equal rows lose no power. Pairs have half as many degrees of freedom to estimate how much rows
+# vary.
 PRIOR_DF = (1.5, 3.0, 6.0, 12.0, 24.0)
 PRIOR = (0.90, 0.01, 0.01, 0.01, 0.07)
 PRIOR_OF_PAIRS = (0.70, 0.02, 0.02, 0.02, 0.24)
-# Earlier runs of the same rows on the same machine are as likely to vary alike as not.
+# Prior probability that earlier runs of the same rows on the same machine vary alike: one half.
 PRIOR_WITH_HISTORY = (0.20, 0.20, 0.20, 0.20, 0.20)
 
-# Two-sided p at which the scaled t agrees with the average, and steps of Newton's method to get
-# there. Ratios of the two quantiles are tabulated by 1 / df.
+# Two-sided p at which the scaled t agrees with the average, and steps of Newton's method for it.
+# Ratios of the two quantiles are tabulated by 1 / df.
 MATCHED = (0.05, 0.005)
 MATCHING_STEPS = 10
 ROUNDING = 1e-9
@@ -48,11 +50,11 @@ QUANTILE_RATIO = np.divide(
     *(special.stdtrit(1.0 / INVERSE_DF, 1.0 - p / 2.0) for p in reversed(MATCHED))
 )
 
-# Steps towards the common variance that explains the rows best; each halves the distance at least.
+# Iterations of the maximum-likelihood common variance; each at least halves the distance.
 STEPS = 15
 
-# Prior: rounds matter with a probability of one half; if they do, the variance
-# between rounds is about e times that within, or 1/e times it.
+# Prior: with probability one half there is variance between rounds; if so, it is about e times or
+# 1/e times the variance within rounds.
 ROUNDS_MATTER = 0.5
 ROUND_LOGS = np.linspace(-2.5, 2.5, 21)
 
@@ -71,7 +73,7 @@ class _Sample(Struct, frozen=True, kw_only=True):
 
 
 class _Mixture(Struct, frozen=True, kw_only=True):
-    # Answers of several prior dfs with their probabilities; shape (answers, rows).
+    # Estimates for several prior dfs with their probabilities; shape (estimates, rows).
     weight: Floats
     variance: Floats
     df: Floats
@@ -83,13 +85,14 @@ class _Mixture(Struct, frozen=True, kw_only=True):
         return (usual / special.stdtrit(df, 1.0 - MATCHED[0] / 2.0)) ** 2, df
 
     def _quantile(self, p: float) -> Floats:
-        # What is exceeded with a two-sided probability of ``p``: between the smallest and the
-        # largest answer, by Newton's method on logarithms, and by halving where that leads astray.
+        # The quantile that is exceeded with a two-sided probability of ``p``. It lies between the
+        # smallest and the largest estimate; Newton's method on logarithms, with bisection where it
+        # does not converge.
         scale = np.sqrt(self.variance)
         log_answers = np.log(special.stdtrit(self.df, 1.0 - p / 2.0) * scale)
         low, high = log_answers.min(axis=0), log_answers.max(axis=0)
         found = (self.weight * log_answers).sum(axis=0)
-        # Rows that have not converged; each row stops by itself, whatever rows are beside it.
+        # Rows that have not converged; each row stops independently of the others.
         rows = np.arange(len(found))
         weight, df = self.weight, self.df
         for _ in range(MATCHING_STEPS):
@@ -101,7 +104,7 @@ class _Mixture(Struct, frozen=True, kw_only=True):
             step = np.log(tail / p) / slope
             is_inside = (at + step > low - ROUNDING) & (at + step < high + ROUNDING)
             found[rows] = np.where(is_inside, at + step, (low + high) / 2.0)
-            # The error after a step is in proportion to its square.
+            # The error after a step is proportional to the square of the step.
             left = ~is_inside | (np.abs(step) > CONVERGED)
             if not left.any():
                 break
@@ -111,16 +114,19 @@ class _Mixture(Struct, frozen=True, kw_only=True):
 
 
 def _density(t: Floats, df: Floats) -> Floats:
-    # Of Student's t.
+    # Density of Student's t.
     log_scale = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
     return np.exp(log_scale - (df + 1.0) / 2.0 * np.log1p(t**2 / df)) / np.sqrt(df * np.pi)
 
 
 def moderate(rows: Rows, estimates: Estimates, history: Frame | None = None) -> None:
-    """Replace the standard errors of all rows whose sweep has enough rows.
+    """Replace the standard errors of rows by moderated ones, in sweeps of four or more such rows.
 
+    Only rows of positive values that vary, with about equally many values per side, are moderated.
+
+    :param estimates: ``se``, ``df`` and ``is_moderated`` are changed in place
     :param history: variances of earlier bundles: ``sweep`` (as of :func:`sweeps_of`),
-        ``variance, df``; they count like rows of the sweep
+        ``variance, df``; they count like rows of the sweep, except for interleaved pairs
     """
     usable = (
         (estimates.variance > 0.0) & (estimates.inner_df >= 1.0) & estimates.is_even & rows.is_log
@@ -148,7 +154,10 @@ def moderate(rows: Rows, estimates: Estimates, history: Frame | None = None) -> 
 
 
 def sweeps_of(rows: Rows) -> Integers:
-    """Return the number of each row's sweep: one metric of one workload, all points."""
+    """Return the number of each row's sweep, shape (rows,).
+
+    A sweep is all points of one metric of one workload on one new side.
+    """
     columns = ["side", *SWEEP]
     return rows.table.number_rows(columns)
 
@@ -156,12 +165,12 @@ def sweeps_of(rows: Rows) -> Integers:
 def moderate_variances(
     variance: Floats, df: Floats, members: Integers, sweep: Integers
 ) -> tuple[Floats, Floats]:
-    """Return the members' variances and degrees of freedom: those of the t that they lead to.
+    """Return variance and degrees of freedom of each member's moderated t, shape (members,) each.
 
     :param variance: of all rows, shape (rows,); those of the members are positive
     :param df: degrees of freedom of each, at least 1
     :param members: numbers of the rows to moderate, shape (members,)
-    :param sweep: rows of one number help each other, shape (rows,)
+    :param sweep: rows with the same number are shrunk together, shape (rows,)
     """
     return _mix(variance, df, members, sweep, prior=PRIOR).as_scaled_t()
 
@@ -200,9 +209,9 @@ def _extend(sample: _Sample, past: Frame, codes: Integers) -> _Sample:
 
 
 def _explain(sample: _Sample, prior: Sequence[float]) -> tuple[Floats, Floats]:
-    # For each prior df and sweep: the probability of that df, and the common variance that goes
-    # with it, shape (prior dfs, sweeps). Observed variances over the common one follow an F
-    # distribution (Smyth, section 4).
+    # For each prior df and sweep: the probability of that df and its common variance, shape (prior
+    # dfs, sweeps). Observed variances over the common one follow an F distribution (Smyth, section
+    # 4).
     number = sample.sum(np.ones_like(sample.df))
     centre = np.log(sample.variance) - special.digamma(sample.df / 2.0) + np.log(sample.df / 2.0)
     scales, logs = [], []
@@ -222,8 +231,9 @@ def _explain(sample: _Sample, prior: Sequence[float]) -> tuple[Floats, Floats]:
 def _with_rounds(
     estimates: Estimates, members: Integers, sweep: Integers, own: _Mixture
 ) -> _Mixture:
-    # Pairs spend half of the degrees of freedom on the rounds. Where the rounds do not matter,
-    # which all rows of the sweep tell together, sums vary as differences do and give them back.
+    # Pairs spend half of the degrees of freedom on the rounds. If there is no variance between
+    # rounds, which is estimated from all rows of the sweep, the sums of pairs vary like their
+    # differences, and these degrees of freedom are regained.
     both = np.copy(estimates.variance)
     both[members] = (estimates.variance[members] + estimates.sum_variance[members]) / 2.0
     free = _mix(both, 2.0 * estimates.inner_df, members, sweep, prior=PRIOR_OF_PAIRS)
@@ -253,9 +263,10 @@ def _rounds_do_not_matter(quotient: Floats, df: Floats) -> Floats:
 
 
 def past_variances(rows: Rows, history: Sequence[Frame]) -> Frame | None:
-    """Return the variances of earlier runs of the same questions, for :func:`moderate`.
+    """Return the variances of earlier runs of the same sweeps, for :func:`moderate`.
 
-    :param history: completed tables; each of their sides is a sample of its own
+    :param history: completed tables; each side and point of a table has its own variance
+    :return: columns ``sweep, variance, df``, the variance of logarithms; None without history
     """
     if not history:
         return None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rank and permutation tests, which confirm t tests if their assumptions are in doubt.
 
-Exact Mann-Whitney with Hodges and Lehmann's shift for two sides, exact Wilcoxon
-signed ranks with the median of Walsh averages for pairs (Hollander, Wolfe & Chicken,
-"Nonparametric Statistical Methods", 3rd ed., chapters 3 and 4), and permutation of the
-values where some are equal, since ranks are then not what the tables are for. Maxima have no useful
-mean, so of equal maxima the mean ranks are permuted.
+Two sides are compared by the exact Mann-Whitney test with the Hodges-Lehmann shift, pairs by the
+exact Wilcoxon signed-rank test with the median of Walsh averages (Hollander, Wolfe & Chicken,
+"Nonparametric Statistical Methods", 3rd ed., chapters 3 and 4). With ties the rank distributions do
+not hold, so the values are permuted instead. Maxima have no useful mean, so for tied maxima the
+mean ranks are permuted.
 """
 
 from functools import lru_cache
@@ -18,18 +18,18 @@ from msgspec import Struct
 from schedperf.model.verdict import CONFIDENCE
 from schedperf.stats._rows import Block, Flags, Floats
 
-# Below these no exact p of both tails is small enough to confirm anything.
+# With fewer values, the smallest possible two-sided p is not significant.
 FEWEST_VALUES = 5
 FEWEST_PAIRS = 6
 
-# All arrangements are tried up to so many, else so many random ones (with a fixed seed).
+# Up to this number, all arrangements are tried; beyond it, this many random ones (fixed seed).
 MOST_ARRANGEMENTS = 20_000
-# Differences of all values of both sides: 200 runs per side, more than anyone makes. Beyond that
-# the exact distribution would lose its digits.
+# Limit on the number of pairwise differences (200 runs per side); beyond it the exact distribution
+# loses precision.
 MOST_DIFFERENCES = 40_000
 
-# A value farther from its side's median than so many robust standard deviations is an outlier:
-# in normal data one is in 6% of all rows of five runs per side and in 1% of those of ten.
+# A value farther from its side's median than this many robust standard deviations is an outlier. In
+# normal data, 6% of rows with five runs per side and 1% with ten have one.
 OUTLIER = 6.0
 MAD_TO_SD = 1.4826
 
@@ -37,11 +37,14 @@ MAD_TO_SD = 1.4826
 class Ranks(Struct, frozen=True, kw_only=True):
     """Results of the rank tests of some rows; arrays of shape (rows,).
 
-    :param p: two-sided and exact
-    :param floor: the smallest ``p`` that is possible with as many values
-    :param shift: Hodges and Lehmann's estimate of new - base, with its exact 95% CI
-    :param is_tied: was it by permutation of the values, since some are equal?
-    :param is_outlying: is a value far from the others of its side?
+    :param p: two-sided; exact, except for tied values with more than 20,000 permutations, of which
+        a random sample is tried
+    :param floor: the smallest ``p`` that is possible with this number of values
+    :param shift: Hodges and Lehmann's estimate of new - base; ``low`` and ``high`` are the ends of
+        its exact 95% CI
+    :param is_tied: True if values (of pairs: sizes of differences) are tied, or a difference of a
+        pair is 0, so that values were permuted
+    :param is_outlying: True if a side (of pairs: the differences) has an outlier
     """
 
     p: Floats
@@ -54,9 +57,11 @@ class Ranks(Struct, frozen=True, kw_only=True):
 
 
 def rank(block: Block, *, is_maximum: Flags | bool = False) -> Ranks | None:
-    """Test a block; None where it has too few values, or too many to arrange.
+    """Test the rows of a block by ranks.
 
-    :param is_maximum: are the values maxima, of which no mean may count? Shape (rows,)
+    :param is_maximum: True for rows of maxima, whose means must not be used; shape (rows,)
+    :return: None with fewer than five values on a side or six pairs, and with too many values for
+        an exact test: more than 40,000 pairwise differences
     """
     is_maximum = np.broadcast_to(is_maximum, len(block.rows))
     n_base, n_new = block.base.shape[1], block.new.shape[1]
@@ -98,11 +103,11 @@ def _rank_pairs(differences: Floats, is_maximum: Flags) -> Ranks:
 
 
 def _ranks(p: Floats, shifts: Floats, null: Floats, is_tied: Flags, residuals: Floats) -> Ranks:
-    # The interval holds the shifts that the test does not refuse: order statistics of all shifts.
+    # The CI consists of the shifts that the test does not reject: order statistics of all shifts.
     ordered = np.sort(shifts, axis=1)
     cut = max(int(np.searchsorted(np.cumsum(null), (1.0 - CONFIDENCE) / 2.0, side="right")), 1)
     spread = MAD_TO_SD * np.median(np.abs(residuals), axis=1)
-    # Ranks and arrangements of the values have the same extremes, unless only some are tried.
+    # The smallest p of ranks and of permuted values is the same, unless only random ones are tried.
     some = 1.0 / (MOST_ARRANGEMENTS + 1.0)
     smallest = min(2.0 * float(null[0]), 1.0)
     return Ranks(
@@ -123,7 +128,7 @@ def _has_ties(values: Floats) -> Flags:
 
 
 def _mean_ranks(values: Floats) -> Floats:
-    # Of each row; equal values have the mean of their ranks.
+    # Ranks within each row; equal values get the mean of their ranks.
     ranks = np.empty_like(values)
     for row, ranked in zip(values, ranks, strict=True):
         smaller, equal = row[:, None] > row, row[:, None] == row
@@ -169,8 +174,8 @@ def _signed_rank(n: int) -> Floats:
 
 
 def _permute_sides(base: Floats, new: Floats) -> Floats:
-    # Sorted, and the smaller side dealt out: neither the order of the runs nor the names of the
-    # sides may matter where only some arrangements are tried.
+    # Values are sorted and the smaller side is assigned, so that a random sample of arrangements
+    # depends neither on the order of the runs nor on the names of the sides.
     pooled = np.sort(np.hstack((base, new)), axis=1)
     total, taken = pooled.shape[1], min(base.shape[1], new.shape[1])
     if comb(total, taken) <= MOST_ARRANGEMENTS:
@@ -204,7 +209,7 @@ def _share_as_large(weights: Floats, values: Floats, seen: Floats, *, is_all: bo
     # One row at a time: all arrangements of all rows together would not fit into memory.
     shares = np.empty(len(values))
     for index, (row, difference) in enumerate(zip(values, seen, strict=True)):
-        # Rounding must not make an arrangement smaller than the one it equals.
+        # Rounding must not make an arrangement smaller than an equal one.
         least = abs(difference) * (1.0 - 1e-9) - 1e-300
         hits = int((np.abs(weights @ row) >= least).sum())
         shares[index] = hits / len(weights) if is_all else (hits + 1) / (len(weights) + 1)

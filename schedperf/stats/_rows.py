@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check the table of runs and form rows: the values to compare, in independent units.
 
-One row is one metric of one point, base against one new side. Its values are
-those of the runs, or the means of what is not independent: of the runs of a boot
-where there are several boots, of the runs of a round where both sides were interleaved.
-The means of its sides are those of the same values, so that they differ by what the row says.
+One row is one metric of one point, base against one new side. Its values are those of the runs; or
+the means over the runs of a boot if there are several boots, or over the runs of a round if both
+sides were interleaved. The means of its sides are computed from the same values, so that they
+differ by the effect of the row.
 """
 
 import math
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from schedperf.model.comparison import Better, Family, Replication
 from schedperf.model.errors import InputError
 from schedperf.model.frame import Frame, numbers_of, plain
+from schedperf.model.rows import Better, Family, Replication
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +29,10 @@ Flags = npt.NDArray[np.bool_]
 FAMILY_ORDER: tuple[Family, ...] = ("primary", "secondary", "informational")
 REPLICATIONS: tuple[Replication, ...] = ("runs", "boots", "rounds")
 
-# Pairs have one degree of freedom less than there are; with two of them that is one.
+# n pairs have n - 1 degrees of freedom; with two pairs that is one.
 FEWEST_ROUNDS = 3
 FEWEST_BOOTS = 2
-# What makes two runs the same question; ``family`` and ``resolution`` only describe it.
+# The columns that identify a row; ``family`` and ``resolution`` only describe it.
 KEY = ["workload", "point", "metric", "unit", "better"]
 QUESTION = ["comparison", *KEY]
 _SUMMARY = ["mean", "cv", "n"]
@@ -46,6 +46,8 @@ _DEFAULTS: Mapping[str, object] = {
     "is_maximum": False,
     "status": "ok",
     "boot": math.nan,
+    "boot_id": None,
+    "kernel": None,
     "round": math.nan,
     "run": math.nan,
     "order": math.nan,
@@ -61,9 +63,9 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "family": get_args(Family),
 }
 
-# Squares of larger numbers leave the range of a float, and no benchmark counts that far.
+# Squares of larger numbers overflow a float, and no benchmark prints such numbers.
 _LARGEST_VALUE = 1e150
-# Neither has a table so many runs, nor a benchmark so wide a spread.
+# Upper limits of a plausible number of runs and of a plausible spread.
 _MOST_RUNS = 1e9
 
 
@@ -71,23 +73,25 @@ class Rows(Struct, frozen=True, kw_only=True):
     """All rows of a call, as columns of equal length; row r of each is the same row.
 
     :param table: ``comparison, side``, the key, ``family`` and ``resolution`` (NaN unknown)
-    :param left_out: runs per side that belong to no round of both, where rounds are compared;
+    :param left_out: runs per side without a counterpart in their round, if rounds are compared;
         shape (rows, 2), base first
-    :param units: one row an independent unit: ``row`` (number of the row), ``is_new``,
-        ``value`` (natural logarithm where ``is_log``, else divided by ``scale``), ``floor`` (least
-        variance of it, from rounding), ``order`` (NaN unknown), ``unit`` (what pairs it); sorted
-        by row, side and unit
-    :param inner: the runs below the units in the same scale, with ``boot``
-    :param is_log: are all values positive?
-    :param is_maximum: are the values maxima of runs, which are compared by ranks?
-    :param scale: larger of the two sides' absolute means, where not ``is_log``; 0 without any
-    :param base: mean in the metric's unit, geometric where ``is_log``; median of maxima; NaN
+    :param units: one row per independent unit: ``row`` (number of the row), ``is_new``, ``value``
+        (natural logarithm where ``is_log``, else divided by ``scale``, or by the largest value if
+        that is 0), ``floor`` (least variance of it, from rounding), ``order`` (NaN unknown),
+        ``unit`` (the number that pairs it); sorted by row, side and unit
+    :param inner: the runs within the units, in the same scale, with ``boot``
+    :param is_log: True if all values are positive
+    :param is_maximum: True for maxima of runs, which are compared by ranks
+    :param scale: 1 if ``is_log``; else the larger of the two sides' absolute means, 0 if both are 0
+        except for rounding
+    :param base: mean in the metric's unit, geometric if ``is_log``; the median for maxima; NaN
         without values
     :param replication: index into ``REPLICATIONS``
-    :param is_paired: are unit i of base and unit i of new of one round?
-    :param boots: number of boots, shape (rows, 2), base first; 0 where they are not known
+    :param is_paired: True if unit i of base and unit i of new belong to one round
+    :param boots: number of boots, shape (rows, 2), base first; 0 if unknown
+    :param is_one_boot_each: True if each side has one boot, and these boots are known to differ
     :param summaries: published means: ``row, is_new, value`` (as in ``units``), ``cv, n`` (NaN
-        unknown); their rows are in no block
+        unknown); their rows are not part of a block
     """
 
     table: Frame
@@ -102,11 +106,12 @@ class Rows(Struct, frozen=True, kw_only=True):
     replication: Integers
     is_paired: Flags
     boots: Integers
+    is_one_boot_each: Flags
     summaries: Frame
 
     @property
     def is_summary(self) -> Flags:
-        """Is a side of the row known by its published mean only?"""
+        """True for rows in which a side has only a published mean."""
         flags = np.zeros(len(self), dtype=np.bool_)
         flags[self.summaries["row"]] = True
         return flags
@@ -116,12 +121,14 @@ class Rows(Struct, frozen=True, kw_only=True):
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """Rows with equally many values per side, as matrices.
+    """Rows with the same number of values per side, as matrices.
 
     :param rows: numbers of the rows, shape (rows,)
-    :param base: shape (rows, n_base), by unit; pairs are in equal columns where ``is_paired``
+    :param base: shape (rows, n_base), by unit; the units of a pair are in the same column if
+        ``is_paired``
     :param new: shape (rows, n_new)
-    :param order_base: as ``base``: place in time over both sides, NaN unknown
+    :param order_base: shape of ``base``: position in time over all sides, NaN unknown
+    :param floors: least variance of a value, from rounding; shape (rows, 2), base first
     """
 
     rows: Integers
@@ -134,12 +141,13 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 def complete(runs: "Frame | pd.DataFrame") -> Frame:
-    """Fill in the optional columns, with numbers as floats; refuse what is not a number.
+    """Return a table with all optional columns, with numbers as floats, after checking its values.
 
-    ``is_summary`` is added: is ``value`` the published mean of several runs?
+    The column ``is_summary`` is added: True if ``value`` is the published mean of several runs.
 
     :param runs: as :func:`schedperf.stats.compare_runs` describes it
-    :raises InputError: names the column that is missing, or the row with a bad value
+    :raises InputError: a column is missing; or a row has an invalid number, an invalid ``better``
+        or ``family``, or is a second summary of one side (the message names the row)
     """
     given = Frame.of(runs)
     missing = [f"`{name}`" for name in ("side", *KEY) if name not in given]
@@ -193,7 +201,7 @@ def _refuse_bad_values(table: Frame, original: Frame) -> None:
 
 
 def _refuse_bad_words(table: Frame) -> None:
-    # A direction that is guessed would turn a regression into an improvement.
+    # A wrong guess of the direction would report a regression as an improvement.
     is_ok = table["status"] == "ok"
     for name, words in _WORDS.items():
         bad = is_ok & np.array([word not in words for word in table[name].tolist()], dtype=np.bool_)
@@ -216,9 +224,9 @@ def _where(table: Frame, index: int) -> str:
 
 
 def form_rows(runs: Frame, *, base: str, new: Sequence[str]) -> Rows:
-    """Form the rows of a completed table.
+    """Form the rows of a completed table: one for each result of base or of a new side.
 
-    :param runs: successful runs with a value; all questions of failed ones may be missing
+    :param runs: successful runs only; a result that base and a new side both lack has no row
     :param new: names of the other sides
     """
     question = runs.number_rows(QUESTION)
@@ -284,12 +292,17 @@ def _form(observed: Frame, table: Frame) -> Rows:
         replication=replication,
         is_paired=replication == REPLICATIONS.index("rounds"),
         boots=boots,
+        is_one_boot_each=_is_one_boot_each(observed, count) & (boots < FEWEST_BOOTS).all(axis=1),
         summaries=every.take(every["is_summary"]),
     )
 
 
 def add_up(values: npt.ArrayLike, groups: Integers, count: int) -> Floats:
-    """Return the sum of the values of each group; groups are numbered from 0."""
+    """Return the sum of the values of each group, shape (count,).
+
+    :param groups: the group of each value, numbered from 0
+    :param count: number of groups
+    """
     weights = np.asarray(values, dtype=np.float64)
     return np.bincount(groups, weights=weights, minlength=count).astype(np.float64)
 
@@ -304,7 +317,7 @@ def _log(value: Floats) -> Floats:
 
 
 def _worst_family(observed: Frame, row: Integers, count: int) -> Integers:
-    # The weaker of two claims: what is informational on one side cannot decide.
+    # The weaker family of both sides: a metric that is informational on one side is informational.
     codes = np.array(list(map(FAMILY_ORDER.index, observed["family"].tolist())), dtype=np.intp)
     worst = np.zeros(count, dtype=np.intp)
     np.maximum.at(worst, row, codes)
@@ -328,11 +341,11 @@ class _Units(Struct, frozen=True, kw_only=True):
         )
 
     def means(self, values: Floats) -> Floats:
-        # Of the runs of each unit that have a value; NaN if none has one.
+        # Mean over the runs of each unit that have a value; NaN if none has one.
         return _means(values, self.of_run, len(self.cell))
 
     def maxima(self, values: Floats) -> Floats:
-        # Of the runs of each unit.
+        # Largest value of the runs of each unit.
         largest = np.full(len(self.cell), -np.inf)
         np.maximum.at(largest, self.of_run, values)
         return largest
@@ -346,13 +359,13 @@ def _means(values: Floats, groups: Integers, count: int) -> Floats:
 
 
 def _side_means(value: Floats, observed: Frame, count: int) -> Floats:
-    # Each unit counts once, however many runs it has.
+    # Each unit has the same weight, whatever its number of runs.
     units = _Units.of(observed)
     return _means(units.means(value), units.cell, 2 * count).reshape(count, 2)
 
 
 def _side_medians(maxima: Floats, observed: Frame, count: int) -> Floats:
-    # Of the largest value of each unit.
+    # Median over the largest value of each unit.
     units = _Units.of(observed)
     largest = units.maxima(maxima)
     medians = np.full(2 * count, np.nan)
@@ -362,8 +375,8 @@ def _side_medians(maxima: Floats, observed: Frame, count: int) -> Floats:
 
 
 def _scales(means: Floats, value: Floats, row: Integers, is_log: Flags) -> tuple[Floats, Floats]:
-    # The scale of each row, and what its values are divided by: the largest of them where the
-    # scale is 0. A mean below the rounding error of its values is 0 that was not hit.
+    # The scale of each row, and the divisor of its values: the largest value if the scale is 0. A
+    # mean below the rounding error of its values counts as 0.
     largest = np.zeros(len(means))
     np.maximum.at(largest, row, np.abs(value))
     scale = np.fmax(np.fmax(np.abs(means[:, 0]), np.abs(means[:, 1])), 0.0)
@@ -373,10 +386,10 @@ def _scales(means: Floats, value: Floats, row: Integers, is_log: Flags) -> tuple
 
 
 def _floors(value: Floats, step: Floats, is_log: Flags, scale: Floats) -> Floats:
-    # Rounding to steps of u is an error with variance u^2 / 12 (uniform distribution), so a
-    # printed number cannot vary less than that, whatever the sample says. On logarithms it is
-    # relative to the value, which is a step at least; else to the mean, which is a step divided by
-    # the number of runs at least.
+    # Rounding to steps of u is an error with variance u^2 / 12 (uniform distribution), so a printed
+    # number cannot vary less than that, whatever the sample says. On logarithms it is relative to
+    # the value, which is at least one step; else to the mean, which is at least one step divided by
+    # the number of runs.
     size = np.where(is_log, np.maximum(value, step), np.maximum(scale, step / _MOST_RUNS))
     return (step / size) ** 2 / 12.0
 
@@ -389,14 +402,29 @@ def _replication(inner: Frame, count: int) -> tuple[Integers, Integers]:
     replication = np.where(is_boot, REPLICATIONS.index("boots"), REPLICATIONS.index("runs"))
     shared = _shared_rounds(row, is_new, inner["round"])
     pairs = np.bincount(_distinct(row[shared], inner["round"][shared]), minlength=count)
-    # Rounds of one boot share that boot, so with several boots only one round of each is a unit.
+    # Rounds in one boot share that boot, so with several boots only one round per boot is a unit.
     fewest = boots.min(axis=1)
     is_round = (pairs >= FEWEST_ROUNDS) & ((fewest < FEWEST_BOOTS) | (pairs <= fewest))
     return np.where(is_round, REPLICATIONS.index("rounds"), replication), boots
 
 
+def _is_one_boot_each(observed: Frame, count: int) -> Flags:
+    # Runs without a boot id may belong to any boot.
+    ids = [None if name is None else str(name) for name in plain(observed["boot_id"])]
+    numbers = {name: number for number, name in enumerate(sorted({*ids} - {None}, key=str))}
+    code = np.array([numbers.get(name, -1) for name in ids], dtype=np.intp)
+    cell = 2 * observed["row"] + observed["is_new"]
+    first, last = np.full(2 * count, len(numbers)), np.full(2 * count, -1)
+    np.minimum.at(first, cell, code)
+    np.maximum.at(last, cell, code)
+    is_one = ((first == last) & (first >= 0)).reshape(count, 2).all(axis=1)
+    boot = first.reshape(count, 2)
+    flags: Flags = is_one & (boot[:, 0] != boot[:, 1])
+    return flags
+
+
 def _code(values: Floats) -> tuple[Integers, int]:
-    # The number of each value among the distinct ones, -1 for a missing one; and how many are.
+    # The index of each value among the distinct values (-1 if missing), and their number.
     known = ~np.isnan(values)
     contents, code_of_known = np.unique(values[known], return_inverse=True)
     code = np.full(len(values), -1, dtype=np.intp)
@@ -405,7 +433,7 @@ def _code(values: Floats) -> tuple[Integers, int]:
 
 
 def _distinct(groups: Integers, values: Floats) -> Integers:
-    # The group of each distinct pair of group and value; missing values do not count.
+    # The group of each distinct (group, value) pair; missing values are ignored.
     code, contents = _code(values)
     known = code >= 0
     size = max(contents, 1)
@@ -414,9 +442,9 @@ def _distinct(groups: Integers, values: Floats) -> Integers:
 
 
 def _shared_rounds(row: Integers, is_new: Integers, rounds: Floats) -> Flags:
-    # Which runs belong to a round that both sides of the row have.
+    # True for runs in a round that both sides of the row have.
     code, contents = _code(rounds)
-    # Code -1 stands for no round.
+    # Code -1 means no round.
     pair, of_run = np.unique(row * (contents + 1) + code + 1, return_inverse=True)
     sides = np.bincount(2 * of_run + is_new, minlength=2 * len(pair)).reshape(-1, 2)
     is_shared: Flags = np.logical_and(sides[:, 0] > 0, sides[:, 1] > 0)
@@ -424,7 +452,7 @@ def _shared_rounds(row: Integers, is_new: Integers, rounds: Floats) -> Flags:
 
 
 def _with_units(observed: Frame, replication: Integers) -> Frame:
-    # The independent unit that each run belongs to; NaN for one without a round among rounds.
+    # The independent unit of each run; NaN for a run without a round if rounds are the units.
     kind = replication[observed["row"]]
     unit = np.select(
         [kind == REPLICATIONS.index("boots"), kind == REPLICATIONS.index("rounds")],
@@ -435,7 +463,8 @@ def _with_units(observed: Frame, replication: Integers) -> Frame:
 
 
 def _compared(observed: Frame, replication: Integers, count: int) -> tuple[Frame, Integers]:
-    # The runs that are compared, and how many are not: those whose round the other side lacks.
+    # The runs that are compared, and the number of runs left out because the other side lacks their
+    # round.
     row, is_new = observed["row"], observed["is_new"]
     is_round = replication[row] == REPLICATIONS.index("rounds")
     rounds = np.where(is_round, observed["unit"], np.nan)
@@ -446,8 +475,8 @@ def _compared(observed: Frame, replication: Integers, count: int) -> tuple[Frame
 
 
 def _reduce(inner: Frame, is_maximum: Flags) -> Frame:
-    # The mean over the runs of each unit, or the largest of maxima; its order in time is the mean
-    # of theirs.
+    # The mean over the runs of each unit, for maxima the largest; its order in time is the mean of
+    # the runs' orders.
     units = _Units.of(inner)
     means = {name: units.means(inner[name]) for name in ("value", "floor", "order")}
     largest = units.maxima(inner["value"])
@@ -456,7 +485,10 @@ def _reduce(inner: Frame, is_maximum: Flags) -> Frame:
 
 
 def blocks_of(rows: Rows) -> Iterator[Block]:
-    """Yield the rows that have values on both sides, grouped by how many they have."""
+    """Yield the rows that have values on both sides, grouped by their numbers of values.
+
+    Paired and unpaired rows are in separate blocks. Rows with a published mean are left out.
+    """
     units = rows.units
     row, is_new = units["row"], units["is_new"]
     counts = np.bincount(2 * row + is_new, minlength=2 * len(rows)).reshape(len(rows), 2)
@@ -481,7 +513,7 @@ def blocks_of(rows: Rows) -> Iterator[Block]:
 
 
 def count_units(rows: Rows) -> Floats:
-    """Return how many independent values each row has, shape (rows, 2); NaN where unknown."""
+    """Return how many independent values each row has, shape (rows, 2), base first; NaN unknown."""
     cell = 2 * rows.units["row"] + rows.units["is_new"]
     counts = np.bincount(cell, minlength=2 * len(rows)).astype(np.float64)
     published = rows.summaries

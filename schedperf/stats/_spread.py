@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Test how the values of a row vary: between the sides, between boots, and in two modes.
+"""Test the variation within a row: equal spread of the sides, variance between boots, two modes.
 
-A mean over two modes moves when their frequency does, which says nothing of how fast
-either is. Two questions are therefore answered one by one: did the slow mode become
-more frequent, and did the runs of a mode become slower?
+If values have two modes, the mean changes with the frequency of the modes, even if neither mode
+gets slower. Two tests are therefore done: for a change of the frequency of the slow mode, and for a
+shift within the modes.
 """
 
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ from schedperf.stats._densities import fisher_p
 from schedperf.stats._estimates import variances_of
 from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, add_up
 
-# Fewer values say nothing of a variance.
+# Fewest values per side from which a variance is estimated.
 FEWEST_VALUES = 5
-# A split into two modes is believed where all of these hold. In normal data that is so in 1.5% of
-# rows of four runs per side, and in less than 1% of those of five. Two equally frequent modes 8%
-# apart with 1% noise are found in 82% of rows of five runs per side, and in 94% of ten.
+# A split into two modes is accepted if all of these hold. In normal data it is accepted in 1.5% of
+# rows with four runs per side and in less than 1% with five. Two equally frequent modes 8% apart
+# with 1% noise are found in 82% of rows with five runs per side and in 94% with ten.
 _FEWEST_IN_MODE = 2
-_LEAST_GAIN = 6.0  # of Bayes' information criterion
-_LEAST_DISTANCE = 6.0  # between the modes, in standard deviations within
-_LEAST_GAP = 3.0  # between their nearest values, likewise
-_FEWEST_OF_MODES = 8  # of both sides together
+_LEAST_GAIN = 6.0  # gain of the Bayesian information criterion
+_LEAST_DISTANCE = 6.0  # distance of the modes, in standard deviations within modes
+_LEAST_GAP = 3.0  # distance of their nearest values, in the same unit
+_FEWEST_OF_MODES = 8  # values of both sides together
 
 
 def compare_spread(count: int, blocks: Iterable[Block]) -> tuple[Floats, Floats]:
@@ -34,7 +34,9 @@ def compare_spread(count: int, blocks: Iterable[Block]) -> tuple[Floats, Floats]
     Brown & Forsythe, "Robust tests for the equality of variances", J. Am. Stat. Assoc.
     69 (1974): Student's t of the distances from the side's median.
 
-    :return: two-sided p and the quotient new / base of the standard deviations, shape (rows,)
+    :param count: number of rows
+    :return: two-sided p and the quotient new / base of the standard deviations, shape (rows,) each;
+        NaN with fewer than five values on a side; p is NaN also if no distance varies
     """
     p, quotient = np.full(count, np.nan), np.full(count, np.nan)
     for block in blocks:
@@ -57,13 +59,14 @@ def compare_spread(count: int, blocks: Iterable[Block]) -> tuple[Floats, Floats]
 
 
 def boot_shares(rows: Rows) -> tuple[Floats, Floats]:
-    """Return how much of the variance is between boots, and how much runs of a boot repeat it.
+    """Return the intraclass correlation of boots (ICC) and the design effect.
 
-    One-way analysis of variance by the method of moments (Searle, Casella & McCulloch,
-    "Variance Components", section 3.6), both sides pooled; the design effect is
-    1 + (m - 1) ICC with m runs a boot (Kish, "Survey Sampling", section 5.4).
+    One-way analysis of variance by the method of moments (Searle, Casella & McCulloch, "Variance
+    Components", section 3.6), both sides pooled; the design effect is 1 + (m - 1) ICC with m runs
+    per boot (Kish, "Survey Sampling", section 5.4).
 
-    :return: ICC and design effect, shape (rows,); NaN where boots are not the unit or hold one run
+    :return: ICC and design effect, shape (rows,); NaN if boots are not the unit or have one run
+        each
     """
     count = len(rows)
     icc, effect = np.full(count, np.nan), np.full(count, np.nan)
@@ -76,7 +79,7 @@ def boot_shares(rows: Rows) -> tuple[Floats, Floats]:
     value = rows.inner["value"][taken]
     boots, number = np.unique(boot[taken], return_inverse=True)
     side = 2 * row[taken] + rows.inner["is_new"][taken]
-    # From here on one entry per boot of a side.
+    # From here on, arrays have one entry per boot of a side.
     cells, cell = np.unique(side * len(boots) + number, return_inverse=True)
     size = np.bincount(cell).astype(np.float64)
     mean = add_up(value, cell, len(cells)) / size
@@ -108,19 +111,23 @@ def boot_shares(rows: Rows) -> tuple[Floats, Floats]:
 
 
 class Modes(Struct, frozen=True, kw_only=True):
-    """The rows of a block that have two modes.
+    """The rows of a block that have two modes; arrays of shape (rows,) unless stated otherwise.
+
+    Values are those of the block: runs, boots or rounds, on the scale of the rows.
 
     :param rows: numbers of the rows
-    :param high: runs in the mode of larger values, shape (rows, 2), base first
-    :param n: runs, shape (2,), base first
-    :param p_occupancy: Fisher's exact test of these counts
+    :param high: number of values in the mode of larger values, shape (rows, 2), base first
+    :param n: number of values of each side, base first
+    :param boundary: value between the modes
+    :param p_occupancy: two-sided p of Fisher's exact test of ``high`` of ``n``
     :param effect: new - base within the modes, with its standard error and degrees of freedom;
-        NaN where no mode has runs of both sides
+        NaN where no mode has values of both sides
     """
 
     rows: Integers
     high: Integers
     n: tuple[int, int]
+    boundary: Floats
     p_occupancy: Floats
     effect: Floats
     se: Floats
@@ -128,19 +135,23 @@ class Modes(Struct, frozen=True, kw_only=True):
 
     @property
     def p_within(self) -> Floats:
-        """Two-sided p of no shift within the modes; NaN without a standard error."""
+        """Two-sided p of the shift within the modes; NaN without a standard error."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return 2.0 * special.stdtr(self.df, -np.abs(self.effect) / self.se)
 
 
 def find_modes(block: Block) -> Modes | None:
-    """Return the rows with two modes; None where there is none."""
+    """Return the rows with two modes; None if there are none, or if rows have fewer than 8 values.
+
+    At least one side must have values in both modes.
+    """
     n_base, n_new = block.base.shape[1], block.new.shape[1]
     if n_base + n_new < _FEWEST_OF_MODES:
         return None
     is_bimodal, cut = _split(np.hstack((block.base, block.new)), block.floors.mean(axis=1))
     high = np.column_stack([(side > cut[:, None]).sum(axis=1) for side in (block.base, block.new)])
-    # Two sides that differ much are no modes: one side must have been in both, or each in both.
+    # A large difference between the sides is not bimodality: at least one side must have both
+    # modes.
     low = np.array([n_base, n_new]) - high
     many_high, many_low = high >= _FEWEST_IN_MODE, low >= _FEWEST_IN_MODE
     is_shared = ((high > 0) & (low > 0)).all(axis=1) & many_high.any(axis=1) & many_low.any(axis=1)
@@ -156,6 +167,7 @@ def find_modes(block: Block) -> Modes | None:
         rows=block.rows[chosen],
         high=counts,
         n=(n_base, n_new),
+        boundary=cut[chosen],
         p_occupancy=np.array(
             [fisher_p((base, new), (n_base, n_new)) for base, new in counts.tolist()]
         ),
@@ -166,10 +178,10 @@ def find_modes(block: Block) -> Modes | None:
 
 
 def _split(values: Floats, floors: Floats) -> tuple[Flags, Floats]:
-    # The best cut of the ordered values by least squares, and whether it is to be believed.
+    # The best split of the ordered values by least squares, and whether it is accepted.
     ordered = np.sort(values, axis=1)
     n = ordered.shape[1]
-    ordered = ordered - ordered[:, :1]  # Squares of what is left do not cancel.
+    ordered = ordered - ordered[:, :1]  # Sums of squared residuals avoid cancellation.
     sizes = np.arange(_FEWEST_IN_MODE, n - _FEWEST_IN_MODE + 1)
     sums, squares = np.cumsum(ordered, axis=1), np.cumsum(ordered**2, axis=1)
     left = sums[:, sizes - 1]
@@ -183,7 +195,7 @@ def _split(values: Floats, floors: Floats) -> tuple[Flags, Floats]:
     spread = np.sqrt(np.maximum(np.maximum(rest / (n - 2), floors), tiny))
     distance = right[lines, best] / (n - size) - left[lines, best] / size
     gap = ordered[lines, size] - ordered[lines, size - 1]
-    # One mean and one share more than a single mode has.
+    # Two modes have two parameters more than one mode: a mean and a share.
     left_over = (n - 2) * spread**2
     gain = n * (np.log(np.maximum(total, tiny)) - np.log(left_over)) - 2.0 * np.log(n)
     is_bimodal = (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Estimate drift and autocorrelated noise from the order of the runs in time.
 
-If one side was recorded after the other, a machine that gets warmer looks like a slower
-kernel. The trend *within* the sides estimates the drift without the difference between the
-kernels; all rows of a sweep are used together.
+If one side was recorded after the other, a machine that gets warmer looks like a slower kernel. The
+trend *within* the sides estimates the drift independently of the kernels; the rows of a sweep are
+pooled.
 
 Background load or a warm cache can last several runs, so successive values are correlated. Their
 correlation is estimated from all rows of a sweep together, and standard errors grow by sqrt((1 + r)
@@ -23,32 +23,33 @@ from schedperf.stats.verdicts import FEWEST_POINTS
 
 # Two sides and a trend take three degrees of freedom.
 MODEL_DF = 3.0
-# Degrees of freedom that the variance of the whole sweep gets beside a row's own.
+# Prior degrees of freedom of the sweep's variance when it is combined with a row's own.
 COMMON_DF = 4.0
-# The same error that every other test is allowed.
+# The significance level, as for every other test.
 DRIFT_LEVEL = 0.05
-# With fewer values in a series their correlation is mostly their mean's fault.
+# In shorter series the correlation estimate is dominated by the bias from the estimated mean.
 _FEWEST_NEIGHBOURS = 5
-# A correlation counts where it is larger than so many of its standard errors. A smaller limit
-# loses power under independent noise; a larger one gives false alarms under autocorrelated noise.
+# A correlation is used if it exceeds this many of its standard errors. A smaller limit loses power
+# under independent noise; a larger one gives false alarms under autocorrelated noise.
 _BELIEVED_CORRELATION = 0.75
 _LARGEST_CORRELATION = 0.8
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """Drift estimates of each row; shape (rows,), NaN where the order is unknown.
+    """Drift estimates of each row; arrays of shape (rows,).
 
-    :param is_blocked: was one side recorded wholly after the other?
-    :param is_reversed: and was it base?
-    :param bias: what a drift like that within the sides adds to the effect
-    :param se: standard error of ``bias``
-    :param df: its degrees of freedom
-    :param is_drifting: was one side recorded after the other, with a significant drift within them?
-    :param is_pooled: did enough rows of the sweep tell it for few runs to be believed?
+    :param is_blocked: True if one side was recorded wholly after the other
+    :param bias: change between the sides that the drift within the sides of the sweep predicts, on
+        the scale of the rows; NaN for pairs, for rows with a run of unknown order, and if no row of
+        the sweep has an estimate
+    :param se: standard error of ``bias``; NaN or infinite where ``bias`` is NaN
+    :param df: degrees of freedom of ``se``; 0 if no row of the sweep has an estimate
+    :param is_drifting: True if one side was recorded after the other and the sides drift
+        significantly
+    :param is_pooled: True if enough rows of the sweep were pooled for an estimate from few runs
     """
 
     is_blocked: Flags
-    is_reversed: Flags
     bias: Floats
     se: Floats
     df: Floats
@@ -56,7 +57,10 @@ class Drift(Struct, frozen=True, kw_only=True):
     is_pooled: Flags
 
     def outlives(self, estimates: Estimates) -> Flags:
-        """Is the effect there also after all drift that the runs cannot exclude?"""
+        """Return whether the effect is significantly larger than the estimated drift.
+
+        True also where ``se`` is NaN or 0; False where it is infinite. Shape (rows,).
+        """
         has_se = self.se > 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             se = np.sqrt(estimates.se**2 + self.se**2)
@@ -68,10 +72,10 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 class _Trends(Struct, frozen=True, kw_only=True):
-    # The trend within the sides of each row; NaN where the order is unknown.
-    # slope: over the places in time, 0 the first run of both sides and 1 the last
-    # squares: sum of squares of the places; residual: of what the trend leaves, with its df
-    # reach: distance between the middles of the sides
+    # The trend within the sides of each row; NaN where the order is unknown. slope: over the
+    # position in time, from 0 (the first run of both sides) to 1 (the last) squares: sum of squares
+    # of the positions; residual: sum of squares around the trend, with its df reach: distance
+    # between the middles of the sides
     slope: Floats
     squares: Floats
     residual: Floats
@@ -80,23 +84,27 @@ class _Trends(Struct, frozen=True, kw_only=True):
 
 
 def find_drift(blocks: Iterable[Block], sweep: Integers) -> Drift:
-    """Estimate the drift of each sweep.
+    """Estimate the drift within the sides, pooled over the rows of each sweep.
 
+    :param blocks: values of all rows; blocks of pairs, and blocks with a run of unknown order, are
+        not used
     :param sweep: number of each row's sweep, shape (rows,)
+    :return: arrays of shape (rows,). ``bias`` is NaN for rows that are not in a used block, and if
+        no row of the sweep has an estimate; a row needs four runs (both sides together) that vary
     """
     count = len(sweep)
-    is_blocked, is_reversed = np.zeros((2, count), dtype=np.bool_)
+    is_blocked = np.zeros(count, dtype=np.bool_)
     columns = {name: np.full(count, np.nan) for name in _Trends.__struct_fields__}
     for block in blocks:
         if block.is_paired or np.isnan(block.order_base).any() or np.isnan(block.order_new).any():
             continue
         before = block.order_base.max(axis=1) < block.order_new.min(axis=1)
         after = block.order_new.max(axis=1) < block.order_base.min(axis=1)
-        is_blocked[block.rows], is_reversed[block.rows] = before | after, after
+        is_blocked[block.rows] = before | after
         trends = _find_trends(block)
         for name, column in columns.items():
             column[block.rows] = getattr(trends, name)
-    return _pool((is_blocked, is_reversed), _Trends(**columns), sweep)
+    return _pool(is_blocked, _Trends(**columns), sweep)
 
 
 def _find_trends(block: Block) -> _Trends:
@@ -123,9 +131,9 @@ def _find_trends(block: Block) -> _Trends:
     )
 
 
-def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Drift:
-    # One drift for the rows of a sweep, each weighted by what it can see of it; where the rows
-    # disagree by more than their noise, they count as a sample of drifts instead.
+def _pool(is_blocked: Flags, trends: _Trends, sweep: Integers) -> Drift:
+    # One drift per sweep: the mean over its rows, weighted by precision. If the rows disagree by
+    # more than their noise, they are treated as a sample of drifts instead.
     slope, df = trends.slope, trends.df
     usable = np.isfinite(slope) & (df >= 1.0) & (trends.residual > 0.0)
     size = int(sweep.max(initial=-1)) + 1
@@ -135,7 +143,7 @@ def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Dri
 
     with np.errstate(divide="ignore", invalid="ignore"):
         total_df, rows = add(df), add(np.ones_like(df))
-        # A variance of few degrees of freedom makes a poor weight; the sweep's stands in for some.
+        # A variance with few degrees of freedom is a poor weight, so it is shrunk to the sweep's.
         common = (add(trends.residual) / total_df)[sweep]
         weight = trends.squares * (df + COMMON_DF) / (trends.residual + COMMON_DF * common)
         whole = add(weight)
@@ -145,12 +153,11 @@ def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Dri
         bias, bias_se = mean[sweep] * trends.reach, se[sweep] * np.abs(trends.reach)
         p = 2.0 * special.stdtr(total_df[sweep], -np.abs(bias) / bias_se)
     return Drift(
-        is_blocked=blocked[0],
-        is_reversed=blocked[1],
+        is_blocked=is_blocked,
         bias=bias,
         se=bias_se,
         df=total_df[sweep],
-        is_drifting=blocked[0] & (p < DRIFT_LEVEL),
+        is_drifting=is_blocked & (p < DRIFT_LEVEL),
         is_pooled=rows[sweep] >= FEWEST_POINTS,
     )
 
@@ -158,14 +165,15 @@ def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Dri
 def widen(
     estimates: Estimates, blocks: Iterable[Block], sweep: Integers, is_blocked: Flags
 ) -> Floats:
-    """Multiply the standard errors of rows whose values are correlated in time.
+    """Widen the standard errors in ``estimates``, in place, of rows with autocorrelated values.
 
-    Pairs of an interleaved recording are a series of differences; of two sides in blocks
-    each is a series. Where sides alternate without rounds, autocorrelated noise affects both alike.
+    Pairs of an interleaved recording are a series of differences; if the sides were recorded one
+    after the other, each side is a series. If sides alternate without rounds, autocorrelated noise
+    affects both alike and nothing is widened.
 
     :param sweep: number of each row's sweep, shape (rows,)
-    :param is_blocked: rows with one side recorded wholly after the other
-    :return: the estimated correlation, shape (rows,); 0 without one
+    :param is_blocked: True for rows with one side recorded wholly after the other
+    :return: the estimated correlation, shape (rows,); 0 if none was found
     """
     count = len(sweep)
     products, squares, steps, bias = np.zeros((4, count))
@@ -187,8 +195,8 @@ def widen(
         return add_up(values[has_drift], sweep[has_drift], size)[sweep]
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Each row counts alike, however much it varies; a mean that is estimated from n values
-        # makes their correlation too small by 1 / n.
+        # Each row has the same weight, whatever its variance. The mean estimated from n values
+        # biases the correlation by -1 / n.
         each = np.where(has_drift, products / squares * steps, 0.0)
         correlation = (pooled(each) + pooled(bias)) / pooled(steps)
         is_believed = has_drift & (correlation * np.sqrt(pooled(steps)) > _BELIEVED_CORRELATION)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find rows of the same measurement: a time and its reciprocal, a value and its percentage.
 
-The runs of such rows deviate alike, or exactly opposite. They are shown in several rows and tested
-once, so that a measurement does not count more often because a benchmark prints it more often.
+In such rows the runs deviate from the mean equally, or with opposite sign. All of these rows are
+shown, but the measurement is tested once, so that printing it several times does not affect the
+multiple-testing correction.
 """
 
 from collections.abc import Iterable
@@ -11,18 +12,18 @@ import numpy as np
 
 from schedperf.stats._rows import FAMILY_ORDER, Block, Floats, Integers, Rows
 
-# Deviations of the runs agree to this part of the largest one; printed digits explain so much.
+# Relative tolerance for equal deviations of the runs, which allows for rounding of printed digits.
 ROUNDING = 0.01
-# Two runs deviate alike by chance.
+# With two runs, deviations agree by chance.
 FEWEST_VALUES = 4
 
 WHERE = ["comparison", "side", "workload", "point"]
 
 
 def find_twins(rows: Rows, blocks: Iterable[Block]) -> Integers:
-    """Return for each row the number of the row that is tested for it, often its own.
+    """Return for each row the number of the row that is tested in its place, usually its own.
 
-    It is the first row of the same measurement in the family that decides the most.
+    Of several rows of the same measurement, the first one in the most important family is tested.
 
     :return: shape (rows,)
     """
@@ -40,7 +41,7 @@ def find_twins(rows: Rows, blocks: Iterable[Block]) -> Integers:
 
 
 def _deviations(values: Floats) -> Floats:
-    # From the mean of each row, the largest of them positive.
+    # Deviations from the mean of each row, with the sign that makes the largest one positive.
     apart = values - values.mean(axis=1, keepdims=True)
     at = np.abs(apart).argmax(axis=1)[:, None]
     deviations: Floats = apart * np.sign(np.take_along_axis(apart, at, axis=1))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Welch's comparison of two means of a few numbers; tables of rows have ``schedperf.stats``.
+"""Compare two means by Welch's test; for tables of rows use ``schedperf.stats``.
 
-Welch, "The generalization of Student's problem when several different
-population variances are involved", Biometrika 34 (1947). SciPy's
-``ttest_ind`` does the same far slower, save for values that never vary; the tests hold the two
-together.
+Welch, "The generalization of Student's problem when several different population variances are
+involved", Biometrika 34 (1947). SciPy's ``ttest_ind`` gives the same results much more slowly,
+except for values without variance; the tests compare both.
 """
 
 import math
@@ -18,10 +17,12 @@ from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """new - base of two means, with its interval; None where there is none.
+    """new - base of two means, with its interval.
 
-    :param ci_low: lower bound of the interval at the confidence that was asked for
-    :param p: two-sided; None without variance
+    :param difference: in the unit of the values; None if a side has no values
+    :param ci_low: lower bound of the interval at the requested confidence; None if a side has fewer
+        than two values
+    :param p: two-sided; None as ``ci_low``, and if no value varies
     """
 
     difference: float | None
@@ -35,22 +36,21 @@ def welch_difference(
 ) -> Difference:
     """Return the difference of two arithmetic means with Welch's interval.
 
-    Without variance on both sides the difference is exact: an interval of zero
-    width and no p.
+    If neither side varies, the difference is exact: the interval has zero width and there is no p.
 
-    :param base: one finite value a run, shape (runs,)
-    :param new: one finite value a run, shape (runs,), in the same unit
-    :return: in the unit of the values; interval and p are None where a side has fewer than two
+    :param base: one finite value per run, shape (runs,)
+    :param new: one finite value per run, shape (runs of new,), in the same unit
+    :param confidence: of the interval, between 0 and 1
     """
     if not len(base) or not len(new):
         return Difference(difference=None, ci_low=None, ci_high=None, p=None)
     difference = fmean(new) - fmean(base)
     if min(len(base), len(new)) < FEWEST_RUNS:
         return Difference(difference=difference, ci_low=None, ci_high=None, p=None)
-    errors = [_variance_of(values) / len(values) for values in (base, new)]
+    errors = [variance_of(values) / len(values) for values in (base, new)]
     total = sum(errors)
     if total == 0.0:
-        # The means of equal numbers may differ from them in the last digit.
+        # The mean of equal numbers may differ from them in the last digit.
         exact = float(new[0] - base[0])
         return Difference(difference=exact, ci_low=exact, ci_high=exact, p=None)
     # Welch and Satterthwaite's degrees of freedom, from shares so that nothing underflows.
@@ -65,8 +65,9 @@ def welch_difference(
     )
 
 
-def _variance_of(values: Sequence[float]) -> float:
-    # The rounding of the mean would spoil the zero of equal values.
+def variance_of(values: Sequence[float]) -> float:
+    """Return the unbiased variance of two values or more; exactly 0 for equal values."""
+    # Rounding of the mean would make the variance of equal values positive.
     if min(values) == max(values):
         return 0.0
     mean = fmean(values)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.verdicts.extract_aa import COLUMNS, write_table
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 
 MakeBundle = Callable[..., Path]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.bpf.libbpf import NothingWorks
 from schedperf_collectors.bpf_placement import _refusals, bpf_placement
 from schedperf_collectors.contract import Unavailable

@@ -376,6 +376,20 @@ def test_a_container_sees_its_group_below_its_own_mount(
     assert (found["depth"], found["cpu_max"]) == (4, "50000 100000")
 
 
+def test_a_group_beside_the_mount_of_a_container_is_not_below_it(
+    make_system: MakeSystem, capture: Capture
+) -> None:
+    # "/docker/abc" only begins like the mounted "/docker/ab".
+    system = make_system(
+        {
+            "proc/7/cgroup": "1:cpu:/docker/abc/a/b\n",
+            "proc/self/mountinfo": MOUNTS.format("/docker/ab"),
+            **{f"sys/fs/cgroup/cpu/c/a/b/{Path(name).name}": text for name, text in QUOTA.items()},
+        }
+    )
+    assert describe(system, replace(capture, workload_pid=7))["cgroup"]["cpu_max"] is None
+
+
 @pytest.fixture
 def nested_group() -> Iterator[Path]:
     """Make a cpu cgroup of depth 2 on this machine, and remove it."""

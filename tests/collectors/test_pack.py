@@ -2,6 +2,7 @@
 """The recorder as one file."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import schedperf_collectors
-from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.bpf.objects import compile_all
 
 pytestmark = pytest.mark.system
@@ -70,8 +71,30 @@ def test_a_slip_is_one_clear_line(packed: Path) -> None:
 
 
 def test_equal_sources_make_equal_files(packed: Path, tmp_path: Path) -> None:
-    assert main(["pack", str(tmp_path / "again.pyz")]) == 0
+    # Bytecode comes from a cache in one process, and is made in the other.
+    subprocess.run(
+        [sys.executable, "-m", "schedperf", "pack", str(tmp_path / "again.pyz")],
+        env={**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        check=True,
+    )
     assert (tmp_path / "again.pyz").read_bytes() == packed.read_bytes()
+    with zipfile.ZipFile(packed) as archive:
+        of_this_machine = str(Path(schedperf_collectors.__file__).parent).encode()
+        assert [name for name in archive.namelist() if of_this_machine in archive.read(name)] == []
+
+
+def test_it_starts_with_bytecode_and_no_source_is_compiled(packed: Path) -> None:
+    program = (
+        "import runpy, sys; sys.argv = ['recorder', '--help']\n"
+        "sys.addaudithook(lambda name, given: name == 'compile' and print('compiled', given[1]))\n"
+        f"runpy.run_path({str(packed)!r}, run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True)
+    compiled = re.findall(r"^compiled (.*)", done.stdout, re.MULTILINE)
+    # dataclasses and namedtuples compile texts, which have no file.
+    assert [name for name in compiled if "schedperf_collectors" in name] == []
+    assert "record" in done.stdout
 
 
 def test_it_holds_the_package_and_nothing_else(packed: Path) -> None:
@@ -83,6 +106,7 @@ def test_it_holds_the_package_and_nothing_else(packed: Path) -> None:
     sources = {name for name in files if name.endswith((".py", ".c", ".h", ".sh"))}
     compiled = {name.replace(".bpf.c", ".bpf.o") for name in files if name.endswith(".bpf.c")}
     wanted = sources | (compiled if shutil.which("clang") else set())
+    wanted |= {f"{name}c" for name in sources if name.endswith(".py")}
     assert names == {"__main__.py", *(f"{package.name}/{name}" for name in wanted)}
 
 

@@ -20,7 +20,7 @@ from schedperf_collectors.perf_stat import (
     unreadable_tracepoints,
 )
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
-from schedperf_generators.core_types import homogeneous, intel_hybrid
+from schedperf_generators.asymmetric_machines import homogeneous, intel_hybrid
 
 # A prime number, so that no multiple of something else can be taken for it.
 FORKS = 97

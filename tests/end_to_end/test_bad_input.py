@@ -201,7 +201,7 @@ INCOMPARABLE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another workload": (
         {"workload": "sleep 1", "runs": [{"stdout": ""}] * 5},
-        "'hackbench -l 100 -g 4' in base, 'sleep 1' in new",
+        "base `hackbench -l 100 -g 4`, new `sleep 1`",
     ),
     "another machine": ({"host": {"cpu": {"model": "Other CPU"}}}, "cpu.model differs"),
 }

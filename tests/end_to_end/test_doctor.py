@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.inputs.bundle.open import Bundle, open_bundle
 from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, all_formats
 

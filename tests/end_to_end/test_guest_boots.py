@@ -12,7 +12,7 @@ from schedperf_generators.disk.build import Disk, get_disk
 from schedperf_generators.disk.machine import Machine
 from schedperf_generators.disk.tree import CannotBuild
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-boots")]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guests-2")]
 
 
 def _get_disk(loader: str) -> Disk:

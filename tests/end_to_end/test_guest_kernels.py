@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.vm.images import Kernel, read_kernel
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.lab.vm.images import Kernel, read_kernel
+from tests.end_to_end.conftest import LONGEST_STEP_S
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-kernels")]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guests-2")]
 
-# A boot with both of its runs tells something every half a minute under emulation.
-SILENT_S = 240
 # bpf_pelt is left to test_guest_traces.py, further boots of a kernel to test_advised_steps.py.
 BOOT = [
     "--boots", "1", "-n", "1", "--warmup", "0", "--accel", "tcg", "--instrumented", "1",
@@ -47,7 +46,7 @@ def recorded(
     command = [sys.executable, "-m", "schedperf", "vm", *named, "--output", str(output)]
     bundles = [output / f"{name}.tar" for name in kernel_images]
     ran = subprocess.run(
-        [*command, *BOOT, "--hung-after", str(SILENT_S), "--", *WORKLOAD],
+        [*command, *BOOT, "--hung-after", str(LONGEST_STEP_S), "--", *WORKLOAD],
         env=guest_environment,
         capture_output=True,
         text=True,

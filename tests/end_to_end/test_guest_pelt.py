@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 
 # hackbench -g 2 has 80 tasks.
 TASKS = 80
@@ -15,7 +15,7 @@ TASKS = 80
 SECONDS = 240
 PROBED = ("update_cfs_group", "__update_load_avg_se", "__update_load_avg_cfs_rq")
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-traces")]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1800), pytest.mark.xdist_group("guests-1")]
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +69,6 @@ def test_both_loaders_count_the_same_calls(loaders: Any, name: str) -> None:
 def test_each_loader_counts_what_breakpoints_count(loaders: Any, name: str, loader: str) -> None:
     function = loaders["functions"][name]
     assert function[loader] == pytest.approx(function["breakpoint"], rel=MOST_BETWEEN_COUNTERS)
-
-
-def test_libbpf_loads_in_a_fraction_of_the_time(loaders: Any) -> None:
-    assert max(loaders["seconds"]["libbpf"]) < min(loaders["seconds"]["bcc"]) / 2
 
 
 def test_libbpf_is_the_loader_where_it_works(recorded: dict[str, Any]) -> None:

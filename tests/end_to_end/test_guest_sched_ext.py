@@ -16,22 +16,22 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.commands._recorder import system_python
 from schedperf.commands._zipapp import build_zipapp
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.lab.vm.guest import GuestFailed, Hypervisor, boot
+from schedperf.lab.vm.images import read_kernel
+from schedperf.lab.vm.machine import make_machine, total_memory
+from schedperf.lab.vm.script import PREPARE
 from schedperf.model.comparison import Comparison
-from schedperf.vm.guest import GuestFailed, Hypervisor, boot
-from schedperf.vm.images import read_kernel
-from schedperf.vm.machine import make_machine, total_memory
-from schedperf.vm.script import PREPARE
+from tests.end_to_end.conftest import LONGEST_STEP_S
 
 VARIABLE = "SCHEDPERF_SCHED_EXT_KERNEL"
 SOURCES = Path(__file__).parent.parent / "data" / "sched_ext"
-SILENT_S = 120.0
 ATTEMPTS = 2
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-sched-ext")]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guests-2")]
 
 # Of the runs with a scheduler, the kernel's watchdog ends the second, and SysRq-S the third.
 WORKLOAD = """\
@@ -103,7 +103,7 @@ def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
         machine=make_machine(2, 1, 1, "2G", total_memory()),
         is_kvm=False,
         kernel_arguments="",
-        silence_s=SILENT_S,
+        silence_s=LONGEST_STEP_S,
     )
     for attempt in range(ATTEMPTS):
         try:

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import Bundle, Run, open_bundle
 from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
+from schedperf.inputs.bundle.open import Bundle, Run, open_bundle
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guest-traces")]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1800), pytest.mark.xdist_group("guests-1")]
 
 EVENTS = {
     "wakeup": "sched:sched_wakeup",

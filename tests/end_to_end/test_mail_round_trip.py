@@ -19,10 +19,10 @@ import pytest
 from aiosmtpd.handlers import Mailbox
 
 from schedperf.cli import main
-from schedperf.mail.archive import open_archive
-from schedperf.mail.message import Message
-from schedperf.mail.outbox import Outbox
-from schedperf.mail.site import Archive
+from schedperf.publish.mail.archive import open_archive
+from schedperf.publish.mail.message import Message
+from schedperf.publish.mail.outbox import Outbox
+from schedperf.publish.mail.site import Archive
 from tests.mails import LIST, NOW, make_message, make_outbox, make_site
 from tests.public_inbox import make_home, running, running_httpd
 from tests.smtp_server import Server, port_of_server, smtp_server

@@ -7,27 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-from schedperf.compare.bundles import to_families, to_rows
+from schedperf.compare.rows import to_families, to_rows
 from schedperf.compare.side_by_side import FEWEST_SIDES, put_side_by_side
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import (
-    SCHEMA,
-    Comparability,
-    Comparison,
-    Difference,
-    FamilySummary,
-    Finding,
-    Overall,
-    Row,
-    RunValue,
-    Section,
-    SideSummary,
-    Sweep,
-    Verdict,
-)
+from schedperf.model.comparison import SCHEMA, Comparison, Overall
+from schedperf.model.row_groups import Sweep
+from schedperf.model.rows import Row, RunValue, Verdict
+from schedperf.model.sections import Finding, Section
+from schedperf.model.sides import Comparability, Difference, SideSummary
 from schedperf.model.verdict import MARGIN, Reason, decide_overall, reason_of
 from schedperf.stats import compare_runs
 from schedperf.stats._rows import complete
+from schedperf.stats.side_statistics import describe_runs
 
 UNSETTLED = "not significant, and equivalence within +-3% is not shown"
 # A command that compares the other way round.
@@ -129,9 +120,16 @@ def make_row(**changes: Any) -> Row:
         "values_base": make_runs(base) if base is not None else (),
         "values_new": make_runs(base * ratio) if known else (),
     } | values
+    described = describe_runs(
+        values["values_base"],
+        values["values_new"],
+        means=(base, values["new"]),
+        replication=values["replication"],
+        is_maximum=False,
+    )
     reason = values["reason"]
     forms = {"reason_plain": reason, "reason_short": reason.partition("; ")[0]}
-    return Row(**forms | values)
+    return Row(**{**forms, **described, **values})
 
 
 def _make_rows() -> tuple[Row, ...]:
@@ -251,17 +249,7 @@ def make_comparison(**changes: Any) -> Comparison:
                 method="Stouffer's z, weights 1/se",
             ),
         ),
-        "families": (
-            FamilySummary(
-                family="primary",
-                side="new",
-                rows=4,
-                tested=4,
-                corrected_for=4,
-                expected_false=0.1,
-                verdicts={"regression": 1, "improvement": 1, "no-change": 1, "inconclusive": 1},
-            ),
-        ),
+        "families": tuple(to_families(rows)),
         "findings": _make_findings(),
         "sections": {
             "layout": Section(

@@ -11,7 +11,9 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Replication, Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html

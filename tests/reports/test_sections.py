@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from schedperf.evidence import all_sections
-from schedperf.model.comparison import Comparison, Section, SectionStatus
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section, SectionStatus
 from schedperf_reports.blocks import Items, Text
 from schedperf_reports.formats import Options, all_formats
 from schedperf_reports.sections import CHAPTERS, all_report_sections, shown_sections

@@ -13,11 +13,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.evidence.profile.section import profile
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.model.schema import schema_of, to_plain
-from schedperf.runs.side import name_sides
 from schedperf_generators.events import Event
 from schedperf_generators.features import BuildId, Machine
 from schedperf_generators.kernel import BUILD_ID

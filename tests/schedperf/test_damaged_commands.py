@@ -32,7 +32,7 @@ STATUSES = {0, 1, 2, 4}
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("share", [50, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [50, pytest.param(1, marks=pytest.mark.repeats)])
 @pytest.mark.parametrize(
     ("command", "form", "name"), COMMANDS, ids=[f"{c[0]} {form}" for c, form, _ in COMMANDS]
 )

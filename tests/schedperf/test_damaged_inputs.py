@@ -25,9 +25,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.benchmarks import BadLine, all_parsers
-from schedperf.bundle.manifest import parse_host, parse_run
-from schedperf.bundle.open import open_bundle
+from schedperf.evidence.account.capture import parse_account
 from schedperf.evidence.c2c.perf_text import is_c2c_text, parse_c2c_text
 from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.sources import load_kernel
@@ -37,16 +35,20 @@ from schedperf.evidence.placement.capture import parse_placement
 from schedperf.evidence.schedstat.capture import parse_schedstat
 from schedperf.evidence.schedstat.perf_sched import parse_sched_stats_report, read_sched_stats
 from schedperf.evidence.wakeup_latency.capture import parse_wakeups
-from schedperf.importers.open import Opener
-from schedperf.kernel.kallsyms import parse_kernel_symbols
-from schedperf.kernel.percpu_units import parse_percpu_log
-from schedperf.kernel.user_symbols import parse_user_symbols
+from schedperf.inputs.benchmarks import BadLine, all_parsers
+from schedperf.inputs.bundle.host import parse_host
+from schedperf.inputs.bundle.manifest import parse_run
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.importers.open import Opener
+from schedperf.inputs.kernel.kallsyms import parse_kernel_symbols
+from schedperf.inputs.kernel.percpu_units import parse_percpu_log
+from schedperf.inputs.kernel.user_symbols import parse_user_symbols
+from schedperf.inputs.perf_data import Keep, read_perf_data
+from schedperf.inputs.side import name_sides
+from schedperf.inputs.tables.read import open_table
 from schedperf.model.errors import InputError
 from schedperf.model.host import Host, read_host
-from schedperf.perf_data import Keep, read_perf_data
-from schedperf.runs.side import name_sides
 from schedperf.runs.values import read_run_values
-from schedperf.tables.read import open_table
 from schedperf_generators.features import Feature
 from schedperf_generators.memory import scheduler_kernel, scheduler_run
 from schedperf_generators.mmtests import write_results
@@ -54,17 +56,18 @@ from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data, write_perf_data_pipe
 from tests.conftest import bundle_members
 from tests.schedperf.conftest import write_btf
+from tests.schedperf.evidence.account.conftest import write_account
 from tests.schedperf.evidence.schedstat.conftest import (
     write_report,
     write_sched_stats_data,
 )
 from tests.schedperf.evidence.wakeup_latency.conftest import with_tail
-from tests.schedperf.kernel.test_elf import link_kernel
+from tests.schedperf.inputs.kernel.test_elf import link_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "examples" / "cluster-percpu" / "base.tar.xz"
 SEED = 20261123
-# With the 22 formats below: 17,600 inputs in test-slow.
+# With the 27 formats below: 21,600 inputs in test-slow.
 CUTS, DAMAGED = 300, 500
 # CPU time for one input of some kB; most take milliseconds.
 MOST_SECONDS = 5.0
@@ -236,7 +239,7 @@ def _read_sched_stats_report(data: bytes, _folder: Path) -> Iterable[str]:
 
 def _read_benchmarks(data: bytes, _folder: Path) -> Iterable[str]:
     lines = data.decode(errors="replace").splitlines()
-    items = [item for parser in all_parsers().values() for item in parser.parse(lines, "stdout")]
+    items = [item for parser in all_parsers().values() for item in parser.read(lines, "stdout")]
     return [item.problem for item in items if isinstance(item, BadLine)]
 
 
@@ -390,6 +393,7 @@ FORMATS: Mapping[str, _Format] = {
     "wakeup latency": _Format(
         lambda: json.dumps(with_tail(900)).encode(), _of_bytes(parse_wakeups)
     ),
+    "account": _Format(lambda: write_account().encode(), _of_bytes(parse_account)),
     "kernel log": _Format(
         lambda: Numa().percpu_lines().encode(), _of_text(parse_percpu_log), _anywhere
     ),
@@ -445,7 +449,7 @@ def damage(chance: random.Random, whole: bytes) -> bytes:
 
 
 every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
-tries = pytest.mark.parametrize("share", [20, pytest.param(1, marks=pytest.mark.slow)])
+tries = pytest.mark.parametrize("share", [20, pytest.param(1, marks=pytest.mark.repeats)])
 
 
 @pytest.mark.property

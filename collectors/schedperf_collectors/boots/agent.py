@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Act on the machine under test: identify the kernel, call hooks, record one boot, keep bundles.
+"""Run actions on the machine under test: identify the kernel, call hooks, record, store bundles.
 
-The engine calls :func:`act` here, or by ssh in the recorder that it copied to the target. Each
-verb can be repeated; what it changed is on disk before it returns.
+The name of an action is its *verb*. The engine calls :func:`act` directly, or by ssh in the
+recorder that it copied to the target. It repeats a verb whose answer is lost, so each verb except a
+call of a hook has the same effect if it is repeated.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable
+from typing import IO, Any, Callable
 
 from schedperf_collectors.boots.call import call_here
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.contract import Unavailable, read_boot_id
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.kernel_files import build_id
+from schedperf_collectors.machine.new_files import write_durably
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.recorder.bundle import BundleWriter, examine, write_durably
+from schedperf_collectors.recorder.bundle import BundleWriter, examine
 from schedperf_collectors.recorder.recover import recover
 
-# Survives boots. The engine of --resume has its state here too.
+# This directory survives boots. The engine of --resume stores its state here, too.
 HOME = Path("/var/lib/schedperf/boots")
 RECORDER = HOME / "recorder"
 BUNDLES = HOME / "bundles"
@@ -47,22 +49,25 @@ _LOG = HOME / "job.log"
 
 _PROC = Path("/proc/sys/kernel")
 _LONGEST_BYTES = 1 << 20
-# Less space is not enough for bundles, logs and the boot loader's files.
+# Minimum free space for bundles, logs and the boot loader's files.
 LEAST_FREE_BYTES = 256 << 20
 LEAST_BOOT_BYTES = 1 << 20
-# A recorder that is asked to end finishes its bundles.
+# Time for a recorder that was asked to end to finish its bundles.
 _ENDS_WITHIN_S = 50.0
 _BUSY_OVER_S = 1.0
-# systemd waits for units to start; a machine without it is asked nothing.
+# Time for systemd to start its units; a machine without systemd is not asked.
 _SYSTEMCTL_S = 10.0
 
 Record = Mapping[str, Any]
 
 
 def act(verb: str, arguments: Sequence[str], source: bytes = b"") -> Record:
-    """Do one thing on this machine; return its result.
+    """Run one verb on this machine, and return its result.
 
+    :param verb: a key of ``_VERBS``
+    :param source: JSON for ``start`` and ``seal``; other verbs ignore it
     :raises RecordError: it failed
+    :raises KeyError: no verb has this name
     """
     try:
         return _VERBS[verb](arguments, source)
@@ -72,9 +77,12 @@ def act(verb: str, arguments: Sequence[str], source: bytes = b"") -> Record:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a verb for another machine: input and result are JSON.
+    """Run a verb for another machine, and print its result as JSON; return exit status 0.
 
-    An error is part of the result, so that it is distinguished from one of ssh or Python.
+    An error is part of the result, to distinguish it from an error of ssh or Python. The verb
+    ``job``, with which ``start`` starts this program, runs a boot's recorder and prints nothing.
+
+    :param arguments: a verb and its arguments; ``start`` and ``seal`` also read JSON from stdin
     """
     verb, *rest = arguments
     if verb == "job":
@@ -89,13 +97,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _look(_arguments: Sequence[str], _source: bytes) -> Record:
-    """Return which kernel runs, which boot it is, and what the machine is doing."""
+    """Return the boot id, the running kernel, the claim and the state of the recording.
+
+    ``build_id`` is None if the kernel has none, ``claim`` is None if no session claims the machine.
+    """
     try:
         identity: str | None = build_id(System())
     except Unavailable:
         identity = None
     return {
-        "boot_id": _text(_PROC / "random" / "boot_id"),
+        "boot_id": read_boot_id(),
         "release": _text(_PROC / "osrelease"),
         "version": _text(_PROC / "version"),
         "build_id": identity,
@@ -121,7 +132,7 @@ def _check_space(_arguments: Sequence[str], _source: bytes) -> Record:
 
 
 def _settle(_arguments: Sequence[str], _source: bytes) -> Record:
-    """Return whether units are still starting, and how busy the CPUs are."""
+    """Return whether units of systemd are still starting, and how busy the CPUs are (0 to 1)."""
     return {"is_starting": _is_starting(), "busy": _busy()}
 
 
@@ -159,7 +170,10 @@ def _hook(arguments: Sequence[str], _source: bytes) -> Record:
 
 
 def _claim(arguments: Sequence[str], _source: bytes) -> Record:
-    """Reserve this machine for a session; the claim survives boots."""
+    """Reserve this machine for a session; the claim survives boots.
+
+    :raises RecordError: another session has claimed it
+    """
     session, who, free = arguments
     HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
     check_claim(_read(CLAIM) if CLAIM.exists() else None, session)
@@ -178,10 +192,11 @@ def _claim(arguments: Sequence[str], _source: bytes) -> Record:
 
 
 def check_claim(claim: Record | None, session: str) -> None:
-    """Refuse a machine that another session has claimed.
+    """Reject a machine that another session has claimed.
 
-    :param claim: None: nobody has
-    :raises RecordError: another session has
+    :param claim: the current claim, {} if its file is damaged; None if there is none
+    :param session: id of the session that may have claimed it; "" to reject every claim
+    :raises RecordError: another session has claimed it, or the claim is damaged
     """
     if claim is not None and claim.get("session") != session:
         raise RecordError(
@@ -195,21 +210,30 @@ def _say(value: object) -> str:
 
 
 def _release(arguments: Sequence[str], _source: bytes) -> Record:
-    """End the claim of a session, and remove what it left on this machine."""
+    """End the claim of a session, and remove its files, except the recorder, from this machine.
+
+    If the session has no claim, nothing changes.
+    """
     if _read(CLAIM).get("session") == arguments[0]:
         for path in (_JOB, _STATUS, _LOG, _LOCK, _STOP):
             path.unlink(missing_ok=True)
         shutil.rmtree(BUNDLES, ignore_errors=True)
-        # The recorder stays: it runs this.
+        # The recorder is not removed, because it is running this code.
         CLAIM.unlink()
     return {}
 
 
 def _start(_arguments: Sequence[str], source: bytes) -> Record:
-    """Start the recorder of one boot, detached; what a killed one left is recovered first."""
+    """Start the recorder of one boot as a daemon, after recovering what a killed one left.
+
+    It is not started if the machine has rebooted since the engine asked, or if this recording was
+    started before.
+
+    :raises RecordError: another recording is running, or a bundle cannot be recovered
+    """
     job = json.loads(source)
     # The machine may have lost power since the engine checked the kernel.
-    if job["boot_id"] != _text(_PROC / "random" / "boot_id"):
+    if job["boot_id"] != read_boot_id():
         return {}
     BUNDLES.mkdir(parents=True, exist_ok=True)
     with _LOCK.open("ab") as lock:
@@ -220,7 +244,7 @@ def _start(_arguments: Sequence[str], source: bytes) -> Record:
                 return {}
             raise RecordError(f"{_LOCK}: another recording is running; wait for its end") from None
         if _read(_JOB).get("id") == job["id"]:
-            # It ended, or was killed; the engine decides.
+            # It has ended or was killed; the engine decides what to do.
             return {}
         for name in job["bundles"]:
             recover(BUNDLES / f"{name}.tar")
@@ -235,16 +259,16 @@ def _start(_arguments: Sequence[str], source: bytes) -> Record:
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
-                # The lock ends with the job, however that ends.
+                # The lock is released with the job, however the job ends.
                 pass_fds=(lock.fileno(),),
             )
     return {}
 
 
 def _run_job() -> int:
-    """Run the recorder of one boot, and note its end."""
+    """Run the recorder of one boot, and store how it ended."""
     job = _read(_JOB)
-    # The group gets the signal; the recorder ends, and this process notes how.
+    # The whole group gets the signal; the recorder ends, and this process stores how.
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda *_: None)
     write_durably(_STATUS, json.dumps({"id": job["id"], "pid": os.getpid()}).encode())
@@ -269,7 +293,12 @@ def _recorder_arguments(job: Record) -> list[str]:
 
 
 def _job() -> Record:
-    """Return the recording of one boot: running, done (with its status), or lost."""
+    """Return the latest recording of a boot: its id, state, exit status and last line of output.
+
+    The state is "none" (no recording was started; the id is None), "running", "done", or "lost" (it
+    ended without storing its exit status, e.g. in a power cut). The exit status is negative for a
+    signal, and None if it has not been stored.
+    """
     job, status = _read(_JOB), _read(_STATUS)
     if not job:
         return {"id": None, "state": "none", "status": None, "text": ""}
@@ -297,7 +326,7 @@ def _last_line() -> str:
 
 
 def _finish(_arguments: Sequence[str], _source: bytes) -> Record:
-    """Let the recorder end after its running run; return whether it still runs."""
+    """Let the recorder end after its current run; return whether it is still running."""
     is_running = _is_running()
     if is_running:
         _STOP.touch()
@@ -305,7 +334,10 @@ def _finish(_arguments: Sequence[str], _source: bytes) -> Record:
 
 
 def _stop(_arguments: Sequence[str], _source: bytes) -> Record:
-    """End the running recorder; it keeps its finished runs."""
+    """End the running recorder, which keeps its finished runs.
+
+    Return whether it is still running after ``_ENDS_WITHIN_S``.
+    """
     pid = _read(_STATUS).get("pid")
     if isinstance(pid, int) and pid > 1 and _is_running():
         with contextlib.suppress(ProcessLookupError):
@@ -317,12 +349,19 @@ def _stop(_arguments: Sequence[str], _source: bytes) -> Record:
 
 
 def _recover(arguments: Sequence[str], _source: bytes) -> Record:
-    """Recover what a killed recorder left of these bundles."""
+    """Recover bundles, given by name, from the files that a killed recorder left.
+
+    Return the number of runs of each recovered bundle, by name. 0 means that no run was finished
+    and that the files were removed; None that there was nothing to recover.
+    """
     return {name: recover(BUNDLES / f"{name}.tar") for name in arguments}
 
 
 def _seal(_arguments: Sequence[str], source: bytes) -> Record:
-    """Write into each bundle whether it has all its boots; {name: reason or null}."""
+    """Mark in each bundle whether it has all its boots.
+
+    ``source`` is a JSON object: by name of the bundle, why boots are missing; null if none is.
+    """
     for name, reason in json.loads(source).items():
         path = BUNDLES / f"{name}.tar"
         recover(path)
@@ -337,26 +376,35 @@ def _write_end(path: Path, reason: str | None) -> None:
     if manifest.get("complete") is (reason is None) and manifest["incomplete_reason"] == reason:
         return
     if reason is None:
-        # A boot that was repeated has more runs than were planned.
+        # A repeated boot has more runs than were planned.
         manifest["planned_runs"] = None
     manifest.update(complete=reason is None, incomplete_reason=reason)
     BundleWriter(path, existing).finish(manifest)
 
 
 def _list(arguments: Sequence[str], _source: bytes) -> Record:
-    """Return the size and checksum of each bundle that exists."""
+    """Return the size and checksum of each bundle by name; None for one that does not exist."""
     return {name: describe_file(BUNDLES / f"{name}.tar") for name in arguments}
 
 
 def describe_file(path: Path) -> Record | None:
-    """Return the size and checksum of a file; None without one."""
+    """Return what :func:`describe` returns for a file; None if it does not exist.
+
+    :raises OSError: it cannot be read
+    """
     if not path.exists():
         return None
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        for chunk in _chunks(file):
-            digest.update(chunk)
-        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
+        return describe(file)
+
+
+def describe(file: IO[bytes]) -> Record:
+    """Return the size of an open file ("bytes") and its SHA-256 ("sha256", hexadecimal)."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    for chunk in _chunks(file):
+        digest.update(chunk)
+    return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
 def _chunks(file: Any) -> Iterator[bytes]:
@@ -364,7 +412,7 @@ def _chunks(file: Any) -> Iterator[bytes]:
 
 
 def _read(path: Path) -> Record:
-    """Return a JSON object; {} if there is none, or it is damaged."""
+    """Parse a file with a JSON object; return {} if it is missing, unreadable or damaged."""
     try:
         with path.open("rb") as file:
             return parse_object(file.read(_LONGEST_BYTES))
@@ -373,7 +421,7 @@ def _read(path: Path) -> Record:
 
 
 def parse_object(text: bytes) -> Record:
-    """Return a JSON object; {} if the text is damaged."""
+    """Parse a JSON object; return {} if the text is anything else."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call boot hooks on this machine, with limits of time and output.
+"""Call boot hooks on this machine, with limits on time and output.
 
-A hook is the name of a built-in one, or ``command:PATH``, a program of the user.
+A hook is the name of a built-in hook, or ``command:PATH`` for a program of the user.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.process import kill_group
 
 COMMAND = "command:"
-# Boots guests, which needs no hook.
+# The name that means guests, which need no hook.
 GUESTS = "virtme-ng"
 
 # A hook reads and writes a few small files; one that takes longer is stuck.
 LIMIT_S = 60.0
 OUTPUT_BYTES = 64 << 10
-# What the last lines of a hook that has ended take to arrive.
+# Time for the last lines of a hook that has ended to arrive.
 _DRAIN_S = 1.0
 
 
 @dataclass(frozen=True)
 class Called:
-    """The end of a call.
+    """The result of a call.
 
     :param status: exit status, negative for a signal; None if it was killed at the time limit
+    :param stdout: beginning of its output, at most ``OUTPUT_BYTES``
+    :param stderr: beginning of its error output, at most ``OUTPUT_BYTES``
     """
 
     status: int | None
@@ -49,7 +51,8 @@ Call = Callable[[str, Sequence[str]], Called]
 def check_name(hook: str) -> None:
     """Check the name of a hook.
 
-    :raises RecordError: it is neither built in nor a command
+    :raises RecordError: it is neither built in nor a command; ``auto`` and ``virtme-ng`` are
+        neither
     """
     if hook == GUESTS:
         raise RecordError(
@@ -67,7 +70,9 @@ def check_name(hook: str) -> None:
 def call_here(hook: str, arguments: Sequence[str], limit_s: float = LIMIT_S) -> Called:
     """Call a hook on this machine; kill its process group at the time limit and at its end.
 
-    :raises RecordError: a command cannot be executed
+    :param limit_s: time limit in s
+    :raises RecordError: the command, or sh for a built-in hook, cannot be executed
+    :raises KeyError: the hook is neither a command nor built in
     """
     with tempfile.TemporaryFile() as text:
         command = _command(hook, text)
@@ -118,7 +123,7 @@ def _finish(process: subprocess.Popen[bytes], limit_s: float) -> Called:
 
 
 class _Output(threading.Thread):
-    """Read a pipe to its end; keep the beginning."""
+    """Read a pipe to its end, but store only the beginning."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)
@@ -135,5 +140,5 @@ class _Output(threading.Thread):
                 self._kept += data[: OUTPUT_BYTES - len(self._kept)]
 
     def text(self) -> str:
-        """Return what was kept so far."""
+        """Return the stored text."""
         return bytes(self._kept).decode(errors="replace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``ab --kernel``: start a recording over several boots; ``ab continue``, ``status``, ``stop``."""
+"""Start recordings over several boots (``ab --kernel``), and continue, show and stop them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from schedperf_collectors.boots import agent, unit
@@ -24,8 +24,8 @@ from schedperf_collectors.boots.engine import (
     Engine,
     Rebooting,
     Target,
+    ab_command,
     output_path,
-    say_action,
 )
 from schedperf_collectors.boots.examine import AUTO, Examination, examine
 from schedperf_collectors.boots.shell import Unreachable, parse_host
@@ -37,9 +37,7 @@ from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.boot_options import (
     BOOT_LIMIT_S,
     BOOTS,
-    OF_BOOTS,
     SETTLE_S,
-    boots_parser,
     without_boots,
 )
 from schedperf_collectors.recorder.bundle import check_output
@@ -48,7 +46,7 @@ from schedperf_collectors.recorder.source import format_source, named_sources
 
 _STATE = "state.json"
 _STOP = "stop"
-# In the directory that -o names.
+# In the directory of the -o option.
 _FOLDER = "ab.boots"
 _LOG = "log"
 _LOCK = "lock"
@@ -62,11 +60,15 @@ _LOOK_AGAIN_S = 0.2
 def start(
     options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str], names: list[str]
 ) -> int:
-    """Start a recording; return the exit status of the whole.
+    """Start a recording over several boots, and run it; return its exit status.
 
+    With ``--resume``, the first reboot of this machine ends the call with exit status 0.
+
+    :param options: the parsed options
     :param arguments: all options as given
-    :param names: names of the settings of each boot; empty with one
-    :raises RecordError: it cannot start, or cannot go on
+    :param command: the workload, with placeholders
+    :param names: names of the settings that each boot records; empty if there is only one
+    :raises RecordError: it cannot start or continue, or has not recorded all boots
     """
     _check(options, arguments, command)
     target: Target = Here() if options.resume else There(parse_host(options.on))
@@ -99,14 +101,19 @@ def start(
 
 
 def resume() -> int:
-    """Go on after a boot of this machine; the systemd unit calls this."""
+    """Continue after a boot of this machine; return the exit status. The systemd unit calls this.
+
+    :raises RecordError: the recording cannot continue, or has not recorded all boots
+    """
     return _drive(agent.HOME, Here(), quiet=False)
 
 
 def parse_action(action: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse what follows ``ab continue``, ``status`` or ``stop``.
+    """Parse the arguments after ``ab continue``, ``ab status`` or ``ab stop``.
 
-    :raises RecordError: it is invalid
+    :param action: "continue", "status" or "stop"
+    :return: ``output`` and ``on``, each None if not given; ``now``, whether --now is given
+    :raises RecordError: an argument is invalid
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-o", "--output")
@@ -124,19 +131,25 @@ def parse_action(action: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def act(action: str, options: argparse.Namespace) -> bool:
-    """Do ``ab continue``, ``status`` or ``stop`` on a recording over several boots.
+    """Run ``ab continue``, ``ab status`` or ``ab stop`` for a recording over several boots.
 
-    :return: whether there is such a recording
+    :param action: "continue", "status" or "stop"
+    :param options: of :func:`parse_action`
+    :return: False if the caller must look for recordings that boot no kernel, because there is no
+        recording over several boots, or (for "status", and for "stop" without -o) because it has
+        ended
+    :raises RecordError: the action failed; for "continue" and "status", -o names no such recording
     """
     if options.on is not None:
         _act_there(action, options.on)
         return True
     folder = agent.HOME if options.output is None else _folder_of(options.output)
     store = Store(folder / _STATE)
-    if options.output is None and not store.path.exists():
+    # Without a state, `stop -o` means a recording that boots no kernel.
+    if not store.path.exists() and (options.output is None or action == "stop"):
         return False
     state = store.read()
-    # What has ended here does not hide other recordings of this machine.
+    # A finished recording here does not hide other recordings of this machine.
     if options.output is None and state.phase == OVER and action == "stop":
         return False
     if action == "status":
@@ -147,7 +160,7 @@ def act(action: str, options: argparse.Namespace) -> bool:
     if action == "stop":
         _stop(state, folder, target, at_once=options.now)
         return True
-    # A stop that another program carries out is left alone.
+    # If another program carries out a stop, this one does not interfere.
     with _locked(folder):
         (folder / _STOP).unlink(missing_ok=True)
     _drive(folder, target, quiet=False)
@@ -155,7 +168,13 @@ def act(action: str, options: argparse.Namespace) -> bool:
 
 
 def _act_there(action: str, on: str) -> None:
-    """Print what a target is doing, or free it from a controller that is gone."""
+    """Print what a target is doing, or stop its recording and remove the bundles there.
+
+    This is meant for a target whose controller no longer exists.
+
+    :raises RecordError: the target cannot be reached, the action failed, or a recording is to be
+        continued, which needs the controller's state
+    """
     try:
         target = There(parse_host(on))
         look = target.act("look")
@@ -220,7 +239,7 @@ def _check_target(options: argparse.Namespace) -> None:
 def _refuse_guests(
     options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str]
 ) -> None:
-    """Name the command that does this in guests, which the recorder alone cannot boot."""
+    """Raise an error with the command that records in guests, which the recorder cannot boot."""
     for name in ("feature", "setup", "teardown", "service"):
         if getattr(options, name):
             raise RecordError(
@@ -269,7 +288,6 @@ def _new_state(
         ],
         boots=options.boots or BOOTS,
         options=without_boots(arguments),
-        booted=_booted(options, arguments, sources),
         recorded_as=options.recorded_as,
         command=list(command),
         is_design=bool(names),
@@ -283,29 +301,8 @@ def _new_state(
     )
 
 
-def _booted(
-    options: argparse.Namespace, arguments: Sequence[str], sources: Mapping[str, str]
-) -> list[str]:
-    """Return the options with which `rerun` boots and records again, without those of files."""
-    given = boots_parser().parse_known_args(list(arguments))[0]
-    words = [word for name, release in given.kernel for word in ("--kernel", f"{name}={release}")]
-    for name in OF_BOOTS:
-        value = getattr(given, name)
-        if name in {"kernel", "resume"} or value is None:
-            continue
-        words += [
-            "--" + name.replace("_", "-"),
-            f"{value:g}" if name == "boot_limit" else str(value),
-        ]
-    for name, source in sources.items():
-        words += ["--source", f"{name}={source}"]
-    if options.resume:
-        words.append("--resume")
-    return [*words, *without_boots(arguments)]
-
-
 def _owner() -> list[int] | None:
-    """Return the user who runs sudo, or who runs this."""
+    """Return user and group id of the user who called sudo; None without sudo."""
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if user.isdigit() and group.isdigit():
         return [int(user), int(group)]
@@ -317,16 +314,19 @@ def _program(path: str | None) -> str | None:
 
 
 def _prepare(target: Target, state: State) -> State:
-    """Check the target and its kernels, and claim it; return the state with hook and default."""
+    """Check and claim the target, and copy the recorder to it.
+
+    Return the state with the target's boot hook and default kernel.
+    """
     if target.is_here and os.geteuid() != 0:
         raise RecordError("--resume: needs root (it reboots this machine); use sudo")
     if isinstance(target, Here):
         unit.check()
     else:
-        # It does what follows.
+        # The recorder there executes the following steps.
         target.install(own_archive())
     where = f"ssh:{target.name}" if not target.is_here else "--resume"
-    free = say_action("stop", state)
+    free = ab_command("stop", state)
     who = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'} {where}"
     target.act("space")
     target.act("claim", state.session, who, free)
@@ -341,7 +341,10 @@ def _prepare(target: Target, state: State) -> State:
 
 @contextlib.contextmanager
 def _undone_if_it_fails(target: Target, state: State) -> Iterator[None]:
-    """Free the target, and remove what a start stored on this machine, if the start fails."""
+    """If the block fails, release the target.
+
+    If the target is this machine, also remove the unit, the state and the recorder.
+    """
     try:
         yield
     except BaseException:
@@ -397,7 +400,11 @@ def _is_folder(output: str) -> bool:
 
 
 def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
-    """Take the recording to its end; return its exit status."""
+    """Run the recording to its end, or until this machine reboots; return the exit status.
+
+    :raises RecordError: another program runs it, it cannot continue now, a signal interrupted it
+        (with --on; else 0 is returned), or it has not recorded all boots
+    """
     stop = folder / _STOP
     with _locked(folder), signals:
         engine = Engine(
@@ -415,7 +422,7 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
             if not target.is_here:
                 raise RecordError(
                     f"interrupted; {target.name} finishes the recording of this boot; go on with: "
-                    f"{engine.say_go_on()}",
+                    f"{engine.continue_command()}",
                     error.exit_status,
                 ) from error
             return 0
@@ -423,7 +430,10 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
 
 
 def _conclude(state: State) -> int:
-    """Print how the recording ended; return its exit status."""
+    """Print that all boots were recorded; return the exit status.
+
+    :raises RecordError: boots are missing, or a one-shot boot entry could not be cancelled
+    """
     said = [f"{kernel.name}: {kernel.gave_up}" for kernel in state.kernels if kernel.gave_up]
     if state.ended is not None:
         said.append(state.ended)
@@ -442,7 +452,7 @@ def _conclude(state: State) -> int:
 
 
 def _finish_here(state: State) -> None:
-    """Remove the unit, and give the bundles to the user."""
+    """Remove the unit, and change the owner of the bundles to the user who called sudo, if any."""
     unit.remove()
     if state.owner is not None:
         for index in range(len(state.kernels)):
@@ -462,19 +472,19 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RecordError(
-                f"{folder}: another schedperf drives this recording; see: {_say_status(folder)}"
+                f"{folder}: another schedperf drives this recording; see: {_status_command(folder)}"
             ) from error
         yield
 
 
-def _say_status(folder: Path) -> str:
-    """Return the command that shows a recording, also if its state cannot be read."""
+def _status_command(folder: Path) -> str:
+    """Return the command that shows a recording, without reading its state."""
     output = [] if folder == agent.HOME else ["-o", _output_of(folder)]
     return shlex.join(["schedperf", "ab", "status", *output])
 
 
 def _output_of(folder: Path) -> str:
-    """Return the PREFIX whose recording has its state in this folder."""
+    """Return the PREFIX of the recording whose state is in this folder."""
     return f"{folder.parent}/" if folder.name == _FOLDER else str(folder.with_suffix(""))
 
 
@@ -503,7 +513,7 @@ def _describe(state: State, folder: Path) -> Iterator[str]:
 
 
 def _asked_to_stop(stop: Path) -> str | None:
-    """Return how the user asked to stop; None: not at all."""
+    """Return how the user asked to stop: NOW or AFTER_RUN; None if the user did not."""
     try:
         return NOW if stop.read_text(encoding="ascii", errors="replace") == NOW else AFTER_RUN
     except FileNotFoundError:
@@ -511,9 +521,10 @@ def _asked_to_stop(stop: Path) -> str | None:
 
 
 def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
-    """End the recording: by the program that drives it, or by this one.
+    """End the recording, by the program that runs it or by this one; return exit status 0.
 
-    :param at_once: end the running run, too; as the second call does
+    :param at_once: whether to end the current run, too; a second call always does so
+    :raises RecordError: it could not be ended, or a one-shot boot entry could not be cancelled
     """
     if state.phase == OVER:
         sys.stdout.write("the recording has already ended\n")
@@ -531,11 +542,11 @@ def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
         try:
             _drive(folder, target, quiet=False)
         except RecordError as error:
-            # The reason of the end is that this was asked for; others are said below.
+            # The reason is this request; other reasons are printed below.
             failure = error
     ended = Store(folder / _STATE).read()
     if ended.phase != OVER:
-        again = f"run `{say_action('stop', ended)}` again"
+        again = f"run `{ab_command('stop', ended)}` again"
         if failure is None:
             raise RecordError(f"{folder}: not ended yet; {again}")
         text = str(failure) if " ab stop" in str(failure) else f"{failure}; {again}"
@@ -547,7 +558,9 @@ def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
 
 
 def _await_driver(folder: Path, stop: Path) -> None:
-    """Wait until no other program drives the recording; at most a while if it is to end at once.
+    """Wait until no other program runs the recording.
+
+    If the user asked to end the current run, too, wait at most ``_STOPS_WITHIN_S``.
 
     :raises Interrupted: a signal asks to terminate; the recording still stops
     """

@@ -26,10 +26,12 @@ SCHEMA = "schedperf/doctor-boot/1"
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asks for.
+    """The options of the command.
 
     :param hook: a hook, or ``auto``
-    :param prove: set a one-shot entry, for the user to reboot
+    :param releases: releases of the kernels to check; empty for the kernel that boots by default
+    :param prove: whether to set a one-shot entry, after which the user reboots
+    :param as_json: whether to print JSON instead of text
     """
 
     hook: str
@@ -39,9 +41,11 @@ class Asked:
 
 
 def doctor_boot(asked: Asked) -> Iterator[str]:
-    """Yield the report, in parts.
+    """Yield the report, as one text.
 
-    :raises RecordError: a check failed; the parts before say which
+    :raises RecordError: after the report: a check failed, or the last proof with this hook failed;
+        before it: the hook or a release is invalid, no hook can be used, or an entry to prove could
+        not be set
     """
     if asked.hook != AUTO:
         check_name(asked.hook)
@@ -71,7 +75,10 @@ def _prove(examination: Examination, machine: Machine) -> Proof:
 
 
 def to_json(examination: Examination, proof: Proof | None) -> str:
-    """Return the checks as JSON."""
+    """Return the checks as JSON.
+
+    :param proof: None if none was tried
+    """
     record = {
         "schema": SCHEMA,
         "tool_version": __version__,
@@ -86,7 +93,11 @@ def to_json(examination: Examination, proof: Proof | None) -> str:
 
 
 def format_text(examination: Examination, proof: Proof | None, machine: Machine) -> str:
-    """Return the checks as text, one line each."""
+    """Return the checks as text, one line each.
+
+    :param proof: None if none was tried
+    :param machine: the running system
+    """
     default = examination.default or "unknown"
     lines = [f"boot hook {examination.hook}; default kernel {default}"]
     lines += [f"not used: {hook}: {reason}" for hook, reason in examination.rejected]
@@ -97,11 +108,11 @@ def format_text(examination: Examination, proof: Proof | None, machine: Machine)
             f"  failed  {'; fix: '.join(filter(None, (problem.text, problem.remedy)))}"
             for problem in kernel.problems
         ]
-    lines.append(f"one-shot entry: {_say_proof(proof, machine)}")
+    lines.append(f"one-shot entry: {_describe_proof(proof, machine)}")
     return "\n".join(lines) + "\n"
 
 
-def _say_proof(proof: Proof | None, machine: Machine) -> str:
+def _describe_proof(proof: Proof | None, machine: Machine) -> str:
     if proof is None:
         return "not tested by a boot; run `schedperf doctor --boot --prove` as root"
     if proof.state == ARMED and proof.boot_id == machine.boot_id:

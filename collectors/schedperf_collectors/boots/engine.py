@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Take a recording over several boots step by step; each step is written before it is done.
+"""Run a recording over several boots step by step; each step is written before it is executed.
 
 A step can be repeated after a crash of this program, of the target, or both. Decisions use boot
 ids and the monotonic clock, never the time of day.
@@ -17,7 +17,7 @@ from typing import Any, Callable, Union
 
 from schedperf_collectors.boots.agent import HOLD
 from schedperf_collectors.boots.call import Called
-from schedperf_collectors.boots.examine import UnreadEntry, parse_armed, say_failure
+from schedperf_collectors.boots.examine import UnreadEntry, describe_failure, parse_armed
 from schedperf_collectors.boots.plan import MOST_FAILURES, most_boots
 from schedperf_collectors.boots.scripts import COLD
 from schedperf_collectors.boots.shell import Unreachable
@@ -38,22 +38,24 @@ from schedperf_collectors.boots.state import (
 from schedperf_collectors.boots.target import Here, There
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.bundle import PRIVATE_MODE, SHAREABLE_MODE
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
 Target = Union[Here, There]
 Say = Callable[[str], None]
 
-# How the user asks to stop: when the running run has ended, or at once.
+# How the user asks to stop: after the current run, or at once.
 AFTER_RUN = "after the running run"
 NOW = "now"
-# The reason of an end that the user asked for.
+# The reason if the user asked for the end.
 STOPPED = "stopped by the user"
 
 _POLL_S = 2.0
-# The end of a recording is noticed late by at most this part of its time, and this time.
+# The end of a recording is noticed with a delay of at most this fraction of its time, and of this
+# time.
 _LATE_PART = 0.25
 _LATE_S = 30.0
-# A target that records is expected to answer; its network may be down for a while.
+# A target that is recording is expected to answer, but its network may be down for a while.
 _REACH_S = 600.0
 _TEMPORARY = 75
 _TEMPORARY_TRIES = 10
@@ -65,23 +67,28 @@ _CONSOLE_LINES = 3
 
 
 def pause_s(running_s: float) -> float:
-    """Return how long to wait before the next look at a machine that records.
+    """Return the time until the next poll of a machine that is recording, in s.
 
-    Each look is a login and a Python on the machine, which disturb its runs.
+    Each poll is a login and a Python process on the machine, which disturb its runs.
+
+    :param running_s: how long it has been recording, in s
     """
     return min(running_s * _LATE_PART, _LATE_S)
 
 
 class Rebooting(Exception):
-    """This machine reboots; its unit goes on."""
+    """This machine is rebooting; its systemd unit will continue."""
 
 
 class Engine:
-    """One recording.
+    """Runs one recording.
 
+    :param store: the file with its state
     :param say: called with one line per transition
-    :param asked_to_stop: returns how the user asked to stop; None: not at all
-    :param at_end: called once at the end, when this machine was the target; before its last reboot
+    :param asked_to_stop: returns how the user asked to stop, NOW or AFTER_RUN; None if the user did
+        not
+    :param at_end: called at the end if this machine was the target, before its last reboot
+    :raises RecordError: the state cannot be read
     """
 
     def __init__(
@@ -101,19 +108,23 @@ class Engine:
         self._settled_by: float | None = None
         self._running_since: float | None = None
         self._finishing: str | None = None
+        self._is_in_old_boot = False
 
     def run(self) -> None:
-        """Go on to the end.
+        """Run all steps to the end.
 
-        :raises Rebooting: this machine reboots
-        :raises RecordError: it cannot go on now; the state is kept
-        :raises Interrupted: a signal asks to terminate; the state is kept
+        :raises Rebooting: this machine is rebooting
+        :raises RecordError: it cannot continue now; the state is kept
+        :raises Interrupted: a signal requests termination; the state is kept
         """
         while self.state.phase != OVER:
             self.step()
 
     def step(self) -> None:
-        """Do the next step."""
+        """Run the next step, or end the recording if the user asked to stop.
+
+        The errors are those of :meth:`run`.
+        """
         signals.check()
         state = self.state
         if state.phase not in {FETCH, SEAL, HOME} and state.ended is None and self._is_to_end():
@@ -131,16 +142,19 @@ class Engine:
         try:
             steps[state.phase]()
         except UnreadEntry as error:
-            # An entry that may be set could boot a kernel again and again.
+            # An entry that may still be set could boot a kernel again and again.
             self._end(str(error), 1)
 
     def _is_to_end(self) -> bool:
-        """Return whether the user asked to stop, and no run is awaited."""
+        """Return whether the user asked to stop and no run must be awaited."""
         asked = self._asked_to_stop()
         return asked == NOW or (asked is not None and not self._finishes_run())
 
     def _finishes_run(self) -> bool:
-        """Let a running recording end after its run; return whether there is one, or it is done."""
+        """Let this boot's recording end after its current run.
+
+        Return whether it is running, or has ended with exit status 0.
+        """
         if self.state.phase != RECORD:
             return False
         name = self.state.booted_name()
@@ -158,7 +172,7 @@ class Engine:
         self.state = state
 
     def _end(self, reason: str, status: int) -> None:
-        """Stop recording; bundles are completed, and the machine goes to its default kernel."""
+        """Stop the recorder; the next steps complete the bundles and boot the default kernel."""
         reason = _printable(reason)
         self._say(f"ending: {reason}")
         self._reach(lambda: self._target.act("stop"))
@@ -168,10 +182,10 @@ class Engine:
     def _kernel(self) -> KernelState:
         return self.state.kernels[self.state.plan[self.state.next].kernel]
 
-    def say_go_on(self) -> str:
-        """Return the command with which the user goes on, or stops what he asked to stop."""
+    def continue_command(self) -> str:
+        """Return the command that continues the recording, or completes a requested stop."""
         action = "continue" if self._asked_to_stop() is None else "stop"
-        return say_action(action, self.state)
+        return ab_command(action, self.state)
 
     def _where(self) -> str:
         state = self.state
@@ -206,14 +220,14 @@ class Engine:
         look = self._look()
         called = self._call_hook("arm", self._kernel.release)
         if called.status != 0:
-            reason = f"the hook cannot select it: {say_failure(called)}"
+            reason = f"the hook cannot select it: {describe_failure(called)}"
             if called.status == 1:
                 self._fail(reason)
             else:
                 self._end(f"--boot {self.state.hook}: {reason}", 1)
             return
         if self._armed() is None:
-            # A boot in between, as after a power cut, consumes the entry.
+            # An unplanned boot in between, e.g. after a power cut, uses up the entry.
             if self._look()["boot_id"] != look["boot_id"]:
                 self._go(CHOOSE, started=self.state.started + 1)
             else:
@@ -243,7 +257,7 @@ class Engine:
         if left is not None:
             problem = self._cancel()
             if problem is None and identity.release != kernel.release:
-                # After a power cut, GRUB does not replay the journal that has the entry.
+                # After a power cut, GRUB does not replay the journal that contains the entry.
                 self._fail(
                     f"{identity.release} booted instead of the one-shot entry ({left}), which was "
                     "still set, so it was cancelled"
@@ -270,33 +284,43 @@ class Engine:
         self._go(RECORD, kernels=kernels, before=look["boot_id"])
 
     def _did_not_boot(self) -> None:
-        """Handle a target that does not answer after a boot."""
-        limit = f"{self.state.boot_limit_s:.0f} s"
+        """Count a failed boot, and power-cycle a target that did not boot within the limit.
+
+        :raises RecordError: no power program is given, it failed, or the target still does not boot
+        """
         before = self.state.before
-        self._fail(f"no answer within {limit}{self._say_console()}")
+        absence = self._describe_absence()
+        self._fail(f"{absence}{self._describe_console()}")
         if self.state.power is None:
             raise RecordError(
-                f"{self._target.name}: no answer within {limit} after a boot; power-cycle it, then "
-                f"run `{self.say_go_on()}`",
+                f"{self._target.name}: {absence}; power-cycle it, then run "
+                f"`{self.continue_command()}`",
                 1,
             )
         called = self._target.call(f"command:{self.state.power}", ["cycle"])
         if called.status != 0:
             raise RecordError(
-                f"--power {self.state.power}: cycle failed ({say_failure(called)}); power-cycle "
-                f"{self._target.name}, then run `{self.say_go_on()}`",
+                f"--power {self.state.power}: cycle failed ({describe_failure(called)}); "
+                f"power-cycle {self._target.name}, then run `{self.continue_command()}`",
                 1,
             )
         self._say(f"{self._target.name}: power-cycled")
         if self._await_boot(before) is None:
             raise RecordError(
-                f"{self._target.name}: no answer within {limit} after a power cycle; start it, "
-                f"then run `{self.say_go_on()}`",
+                f"{self._target.name}: power-cycled, but {self._describe_absence()}; start it, "
+                f"then run `{self.continue_command()}`",
                 1,
             )
 
+    def _describe_absence(self) -> str:
+        """Return what did not arrive in time: an answer, or an answer from a new boot."""
+        limit = f"{self.state.boot_limit_s:.0f} s"
+        if self._is_in_old_boot:
+            return f"not rebooted within {limit}, it answers in the same boot"
+        return f"no answer within {limit} after a boot"
+
     def _fail(self, reason: str) -> None:
-        """Count a failed boot; after two, the kernel is not booted any more."""
+        """Count a failed boot; after two failures, the kernel is not booted again."""
         state = self.state
         reason = _printable(reason)
         index = state.plan[state.next].kernel
@@ -310,12 +334,14 @@ class Engine:
             self._say(f"{kernel.name}: given up after {failures} failed boots")
         self._go(CHOOSE, kernels=kernels)
 
-    def _say_console(self) -> str:
+    def _describe_console(self) -> str:
         if self.state.console is None:
             return ""
         called = self._target.call(f"command:{self.state.console}", ["last"])
         lines = ["".join(filter(str.isprintable, line)) for line in called.stdout.splitlines()]
         kept = [line.strip()[:200] for line in lines if line.strip()][-_CONSOLE_LINES:]
+        if called.status is None:
+            kept.append(f"the console program was {describe_failure(called)}")
         return f"; console: {' | '.join(kept)}" if kept else "; the console has no lines"
 
     # Recording
@@ -341,7 +367,7 @@ class Engine:
             self._end(f"{self._where()}: the recording failed: {job['text']}", 1)
 
     def _let_run(self) -> None:
-        """Wait before the next look at the recorder, or until the user asks to stop."""
+        """Wait until the next poll of the recorder, a request to stop, or a signal."""
         now = time.monotonic()
         if self._running_since is None:
             self._running_since = now
@@ -358,7 +384,10 @@ class Engine:
         self._go(CHOOSE)
 
     def _is_settled(self) -> bool:
-        """Return whether the boot is over and the machine is idle, or the wait was long enough."""
+        """Return whether the boot has finished and the machine is idle, or the wait timed out.
+
+        Before False is returned, wait ``_POLL_S``. With ``settle_s`` 0, return at once.
+        """
         if self.state.settle_s == 0:
             return True
         if self._settled_by is None:
@@ -394,8 +423,6 @@ class Engine:
                 *source,
                 "--turn",
                 turn,
-                "--booted",
-                json.dumps(state.booted),
                 "--recorded-as",
                 json.dumps(state.recorded_as),
             ],
@@ -416,12 +443,14 @@ class Engine:
             self._fetch_to(name, output_path(self.state, name))
 
     def _fetch_to(self, name: str, path: Path) -> None:
-        self._reach(lambda: self._target.fetch(name, path))
+        # The recorder on the target runs as root, whatever user runs this.
+        mode = SHAREABLE_MODE if "--shareable" in self.state.options else PRIVATE_MODE
+        self._reach(lambda: self._target.fetch(name, path, mode))
 
     # The end
 
     def _seal(self) -> None:
-        """Complete the bundles, and copy them a last time."""
+        """Mark in each bundle whether it has all its boots, and copy the bundles a last time."""
         state = self.state
         reasons: dict[str, str | None] = {}
         for index in range(len(state.kernels)):
@@ -437,7 +466,11 @@ class Engine:
         self._go(HOME, before=self._look()["boot_id"])
 
     def _go_home(self) -> None:
-        """Leave the machine with its default kernel running and no boot entry set."""
+        """Cancel the one-shot entry, boot the machine's default kernel, and release the machine.
+
+        It is not rebooted if its default kernel is running or unknown, or if the entry could not be
+        cancelled.
+        """
         state = self.state
         look = self._look()
         problem = self._cancel()
@@ -461,8 +494,8 @@ class Engine:
             self._reboot()
             if self._await_boot(state.before) is None:
                 raise RecordError(
-                    f"{self._target.name}: no answer after the last boot; all bundles are "
-                    f"complete; start it, then run `{self.say_go_on()}`",
+                    f"{self._target.name}: {self._describe_absence()}; all bundles are complete; "
+                    f"start it, then run `{self.continue_command()}`",
                     1,
                 )
             look = self._look()
@@ -472,7 +505,11 @@ class Engine:
         self._go(OVER)
 
     def _cancel(self) -> str | None:
-        """Cancel the one-shot entry; return what failed, None if no entry is set now."""
+        """Cancel the one-shot entry; return a description of the failure.
+
+        None means that `disarm` succeeded and that no entry is set. A failure of `disarm` is
+        returned even if no entry is set.
+        """
         called = self._call_hook("disarm")
         try:
             left = self._armed()
@@ -481,11 +518,11 @@ class Engine:
             entry = error.problem.text
         if called.status != 0:
             entry = entry or "no entry is set"
-            return f"`disarm` failed ({say_failure(called)}): {entry}"
+            return f"`disarm` failed ({describe_failure(called)}): {entry}"
         return None if entry is None else f"`disarm` succeeded, but {entry}"
 
     def _note_uncancelled(self, problem: str) -> None:
-        """Note, for the end of the recording, that a later boot may boot another kernel."""
+        """Record for the final report that a later boot may boot another kernel."""
         line = (
             f"--boot {self.state.hook}: {problem}; make sure that none is set before "
             f"{self._target.name} boots again"
@@ -501,16 +538,18 @@ class Engine:
         return look
 
     def _look_soon(self) -> Mapping[str, Any]:
-        """Return the target's state, also if it is just booting."""
+        """Return what the verb ``look`` returns, even if the target is still booting."""
         limit_s = max(_REACH_S, self.state.boot_limit_s)
         look: Mapping[str, Any] = self._reach(lambda: self._target.act("look"), limit_s)
         return look
 
     def _reach(self, do: Callable[[], Any], limit_s: float | None = None) -> Any:
-        """Do something on the target; repeat it while there is no answer.
+        """Call a function that needs the target, and return its result; retry until it answers.
 
-        :param limit_s: None: as for a target that runs
-        :raises RecordError: no answer within the limit
+        :param do: raises Unreachable if the target does not answer
+        :param limit_s: time limit in s; None for the limit of a running target
+        :raises RecordError: no answer within the limit, or the function failed
+        :raises Interrupted: a signal requests termination
         """
         limit_s = _REACH_S if limit_s is None else limit_s
         until = time.monotonic() + limit_s
@@ -528,14 +567,14 @@ class Engine:
                 if time.monotonic() > until:
                     raise RecordError(
                         f"{self._target.name}: not reachable for {limit_s:.0f} s ({error}); start "
-                        f"it, then run `{self.say_go_on()}`",
+                        f"it, then run `{self.continue_command()}`",
                         1,
                     ) from error
             signals.wait(_POLL_S)
             signals.check()
 
     def _call_hook(self, *arguments: str) -> Called:
-        """Call the hook; repeat it while it reports a temporary failure."""
+        """Call the hook; try up to ``_TEMPORARY_TRIES`` times if it reports a temporary failure."""
         for _ in range(_TEMPORARY_TRIES):
             called: Called = self._reach(lambda: self._target.call(self.state.hook, arguments))
             if called.status != _TEMPORARY:
@@ -545,33 +584,38 @@ class Engine:
         return called
 
     def _armed(self) -> str | None:
-        """Return the one-shot entry that is set; None if none is.
+        """Return the one-shot entry that is set; None if there is none.
 
         :raises UnreadEntry: the hook failed
         """
         return parse_armed(self.state.hook, self._call_hook("armed"))
 
     def _reboot(self) -> None:
-        """Ask for a reboot.
+        """Request a reboot.
 
-        :raises Rebooting: it is this machine that reboots
+        :raises Rebooting: this machine is the one that reboots
+        :raises RecordError: the hook failed
         """
         try:
             called = self._target.call(self.state.hook, ["reboot"], _REBOOT_LIMIT_S)
         except Unreachable:
-            # The connection may break before the answer.
+            # The connection may break before the answer arrives.
             return
         if called.status not in {0, None} and called.status > 0:
             raise RecordError(
-                f"--boot {self.state.hook}: reboot failed ({say_failure(called)}); reboot "
-                f"{self._target.name}, then run `{self.say_go_on()}`",
+                f"--boot {self.state.hook}: reboot failed ({describe_failure(called)}); reboot "
+                f"{self._target.name}, then run `{self.continue_command()}`",
                 1,
             )
         if self._target.is_here:
             raise Rebooting
 
     def _await_boot(self, before: str) -> Mapping[str, Any] | None:
-        """Wait for another boot than ``before``; return None at the time limit."""
+        """Wait until the target answers in a boot other than ``before``.
+
+        Return what the verb ``look`` returns there; None at the time limit.
+        """
+        self._is_in_old_boot = False
         until = time.monotonic() + self.state.boot_limit_s
         while time.monotonic() < until:
             signals.wait(_POLL_S)
@@ -580,25 +624,33 @@ class Engine:
                 look = self._target.act("look")
             except (Unreachable, RecordError):
                 # sshd may answer before file systems are mounted.
+                self._is_in_old_boot = False
                 continue
-            if look["boot_id"] != before:
+            self._is_in_old_boot = look["boot_id"] == before
+            if not self._is_in_old_boot:
                 return look
         return None
 
 
 def _printable(text: str) -> str:
-    """Return a reason as the state keeps it; parts of it come from the target."""
+    """Remove unprintable characters from a reason, because parts of it come from the target."""
     return "".join(filter(str.isprintable, text))
 
 
-def say_action(action: str, state: State) -> str:
-    """Return the command that continues, shows or stops a recording, for a shell."""
+def ab_command(action: str, state: State) -> str:
+    """Return the shell command that continues, shows or stops a recording.
+
+    :param action: "continue", "status" or "stop"
+    """
     output = ["-o", state.output] if state.target else []
     return shlex.join(["schedperf", "ab", action, *output])
 
 
 def output_path(state: State, name: str) -> Path:
-    """Return where a bundle ends up."""
+    """Return the path to which a bundle is copied from the target.
+
+    :param name: one of :meth:`State.bundles`
+    """
     if state.output.endswith("/"):
         return Path(state.output, f"{name}.tar")
     return Path(f"{state.output}-{name}.tar")

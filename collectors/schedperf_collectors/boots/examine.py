@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check with a boot hook, without a boot, that kernels can be booted once and safely."""
+"""Check with a boot hook, without booting, that kernels can be booted once and safely."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from schedperf_collectors.boots.call import COMMAND, LIMIT_S, Call, Called
 from schedperf_collectors.boots.scripts import COLD
+from schedperf_collectors.contract import cut
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.boot_options import RELEASE
 
@@ -15,7 +16,7 @@ AUTO = "auto"
 
 _FAILED = 1
 _TEMPORARY = 75
-# Lines of one check; a hook that prints more is not read further.
+# Maximum number of lines of one check; further ones are ignored.
 _MOST_LINES = 50
 _MOST_LETTERS = 300
 
@@ -32,14 +33,15 @@ class Problem:
 
 
 class UnreadEntry(RecordError):
-    """Whether a one-shot entry is set could not be read.
+    """It could not be determined whether a one-shot entry is set.
 
     :param called: the call of the hook that failed
+    :ivar problem: the same failure, as a failed check
     """
 
     def __init__(self, hook: str, called: Called) -> None:
         remedy = "try again later" if called.status == _TEMPORARY else "mend the hook's `armed`"
-        text = f"could not read whether a one-shot entry is set ({say_failure(called)})"
+        text = f"could not read whether a one-shot entry is set ({describe_failure(called)})"
         super().__init__(f"--boot {hook}: {text}; {remedy}", 1)
         self.problem = Problem(text, remedy)
 
@@ -48,7 +50,8 @@ class UnreadEntry(RecordError):
 class Kernel:
     """The checks of one kernel.
 
-    :param passed: what was checked and is in order
+    :param passed: checks that passed, one line each
+    :param problems: checks that failed
     """
 
     release: str
@@ -60,10 +63,11 @@ class Kernel:
 class Examination:
     """The checks of a machine.
 
-    :param hook: the hook that was asked
+    :param hook: the hook that was used
     :param rejected: for ``auto``: hooks that were tried before, and why they were not chosen
     :param default: release that boots by default; None if unknown
-    :param armed: the one-shot entry that is set; None if none is
+    :param armed: the one-shot entry that is set; None if there is none, or if it could not be read,
+        which is then a problem of the kernels
     """
 
     hook: str
@@ -91,11 +95,16 @@ def check_release(release: str) -> None:
 
 
 def examine(call: Call, hook: str, releases: Sequence[str], running: str) -> Examination:
-    """Check kernels with a hook, or with the first cold one whose checks succeed (``auto``).
+    """Check kernels with a boot hook.
 
-    :param releases: if empty, the kernel that boots by default is checked, or the running one
+    ``auto`` uses the first hook of ``COLD`` whose checks succeed; if none does, the first one that
+    applies to this machine.
+
+    :param releases: releases of the kernels; if empty, the kernel that boots by default is checked,
+        or the running one if the hook does not know the default
     :param running: release of the running kernel
-    :raises RecordError: a release is invalid, or the hook does not keep to its contract
+    :raises RecordError: a release is invalid, the hook cannot be executed, or (``auto``) no hook
+        applies to this machine
     """
     for release in releases:
         check_release(release)
@@ -147,7 +156,7 @@ def _examine_with(
     try:
         armed = read_armed(call, hook)
     except UnreadEntry as error:
-        # A kernel that failed its own checks is not booted anyway.
+        # A kernel that failed its own checks is never booted.
         kernels = [
             kernel if kernel.problems else replace(kernel, problems=(error.problem,))
             for kernel in kernels
@@ -156,14 +165,14 @@ def _examine_with(
 
 
 def read_default(call: Call, hook: str) -> str | None:
-    """Return the release that boots by default; None if the hook does not know it."""
+    """Return the release that boots by default; None if the hook does not know it or fails."""
     called = call(hook, ["default"])
     release = next(_lines(called.stdout), "")
     return release if called.status == 0 and RELEASE.match(release) else None
 
 
 def read_armed(call: Call, hook: str) -> str | None:
-    """Return the one-shot entry that is set; None if none is.
+    """Return the one-shot entry that is set; None if there is none.
 
     :raises UnreadEntry: the hook failed
     """
@@ -171,7 +180,7 @@ def read_armed(call: Call, hook: str) -> str | None:
 
 
 def parse_armed(hook: str, called: Called) -> str | None:
-    """Return the one-shot entry that a call of ``armed`` printed; None if none is set.
+    """Return the one-shot entry that ``armed`` printed; None if there is none.
 
     :raises UnreadEntry: the call failed
     """
@@ -187,11 +196,11 @@ def arm(call: Call, hook: str, release: str) -> None:
     """
     called = call(hook, ["arm", release])
     if called.status != 0:
-        raise RecordError(f"--boot {hook}: arm {release} failed: {say_failure(called)}", 1)
+        raise RecordError(f"--boot {hook}: arm {release} failed: {describe_failure(called)}", 1)
 
 
-def say_failure(called: Called) -> str:
-    """Return why a call failed, one line."""
+def describe_failure(called: Called) -> str:
+    """Return why a call failed, in one line."""
     if called.status is None:
         return f"killed after {LIMIT_S:.0f} s"
     last = list(_lines(called.stderr))[-1:]
@@ -202,7 +211,7 @@ def _check(call: Call, hook: str, release: str) -> Kernel:
     called = call(hook, ["check", release])
     problems = [_problem(line) for line in _lines(called.stderr)]
     if called.status == 0:
-        # A hook may warn on stderr; its exit status says whether the check succeeded.
+        # A hook may print warnings to stderr; its exit status determines whether the check passed.
         problems = []
     elif called.status is None:
         problems.append(Problem(f"the hook was killed after {LIMIT_S:.0f} s", "mend the hook"))
@@ -219,7 +228,10 @@ def _problem(line: str) -> Problem:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a hook's output that are not empty, without control characters."""
+    """Yield the first ``_MOST_LINES`` lines of a hook's output that are not empty.
+
+    They have no control characters and at most ``_MOST_LETTERS`` characters.
+    """
     lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())
-    kept = [line[:_MOST_LETTERS] for line in lines if line]
+    kept = [cut(line, _MOST_LETTERS) for line in lines if line]
     return iter(kept[:_MOST_LINES])

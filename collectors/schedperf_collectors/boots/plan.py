@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from schedperf_collectors.recorder.plan import orders
 
-# A boot that failed, or lost power, is repeated; so many more boots of each kernel are allowed.
+# A boot that failed or lost power is repeated; this many extra boots of each kernel are allowed.
 SPARE_BOOTS = 2
-# A kernel that failed so often is given up.
+# A kernel that failed this often is not booted again.
 MOST_FAILURES = 2
 
 
@@ -40,5 +40,9 @@ def plan_boots(kernels: int, boots: int) -> Sequence[PlannedBoot]:
 
 
 def most_boots(kernels: int, boots: int) -> int:
-    """Return the cap on boots, those that have to be repeated included."""
+    """Return the maximum number of boots of a recording, including repeated ones.
+
+    :param kernels: number of kernels
+    :param boots: planned boots of each kernel
+    """
     return kernels * (boots + SPARE_BOOTS)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prove by one boot that a one-shot boot entry is consumed, with a file that survives the boot.
+"""Prove by one boot that a one-shot boot entry is used only once.
 
-The file is written before the entry is set. After the boot: another boot id, no entry set, the
-chosen kernel running, and the same kernel by default. GRUB that cannot write its environment, for
-example, leaves the entry set, and would boot it every time.
+A file that survives the boot is written before the entry is set. After the boot, the boot id must
+have changed, no entry may be set, the chosen kernel must be running, and the default kernel must be
+the same. For example, a GRUB that cannot write its environment leaves the entry set, and would boot
+it every time.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from schedperf_collectors.boots.examine import (
     Problem,
     UnreadEntry,
     arm,
+    describe_failure,
     read_armed,
     read_default,
-    say_failure,
 )
+from schedperf_collectors.contract import read_boot_id
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.machine.new_files import write_durably
 
 FILE = Path("/var/lib/schedperf/boot-proof.json")
 SCHEMA = "schedperf/boot-proof/1"
@@ -40,7 +43,7 @@ FAILED = "failed"
 class Machine:
     """The running system.
 
-    :param boot_id: another one after every boot
+    :param boot_id: boot id, which differs after every boot
     :param release: of the running kernel
     """
 
@@ -50,14 +53,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class Proof:
-    """The proof, as its file keeps it.
+    """The proof, as stored in its file.
 
     :param state: ARMED until a boot follows, then PROVED or FAILED
-    :param entry: the one-shot entry as the hook prints it
+    :param hook: name of the boot hook that set the entry
+    :param release: release of the kernel that the entry boots
+    :param entry: the one-shot entry as the hook prints it; None until the hook has set it
     :param default: release that booted by default before; None if unknown
-    :param boot_id: of the boot in which the entry was set
-    :param text: for FAILED: what is wrong
-    :param remedy: for FAILED: what to do
+    :param boot_id: id of the boot in which the entry was set
+    :param text: for FAILED: what is wrong; else ""
+    :param remedy: for FAILED: what to do; else ""
     """
 
     state: str
@@ -70,21 +75,23 @@ class Proof:
     remedy: str = ""
 
     def problem(self) -> Problem | None:
-        """Return what the boot showed to be wrong."""
+        """Return the problem that the boot revealed; None unless the proof has failed."""
         return Problem(self.text, self.remedy) if self.state == FAILED else None
 
 
 def this_machine() -> Machine:
     """Return the running system."""
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return Machine(boot_id, os.uname().release)
+    return Machine(read_boot_id(), os.uname().release)
 
 
 def prepare(call: Call, hook: str, release: str, machine: Machine, file: Path = FILE) -> Proof:
-    """Set a kernel's one-shot entry, and note it.
+    """Set a kernel's one-shot entry, and write the file; return the proof in state ARMED.
 
-    :raises RecordError: an entry is set already, or that could not be read; the hook failed, or
-        the file cannot be written
+    :param release: release of the kernel
+    :param machine: the running system
+    :param file: file of the proof
+    :raises RecordError: an entry is set already or could not be read, the hook failed or set no
+        entry, or the file cannot be written
     """
     entry = read_armed(call, hook)
     if entry is not None:
@@ -102,10 +109,15 @@ def prepare(call: Call, hook: str, release: str, machine: Machine, file: Path = 
 
 
 def conclude(call: Call, machine: Machine, file: Path = FILE) -> Proof | None:
-    """Return the proof of this machine, judged if a boot followed; None if there is none.
+    """Return the proof of this machine, evaluated after a boot; None if there is none.
 
-    An entry that a boot did not consume is cancelled, so that the default kernel boots again. If it
-    cannot be read whether one is set, the proof has failed for now; the next call judges it again.
+    Before that boot, the proof is returned in state ARMED. A result is written to the file if this
+    user may write it. An entry that a boot did not use up is cancelled, so that the default kernel
+    boots again. If the entry cannot be read, FAILED is returned but not written, so the next call
+    evaluates the proof again.
+
+    :param machine: the running system
+    :param file: file of the proof
     """
     proof = _read(file)
     if proof is None or proof.state != ARMED or proof.boot_id == machine.boot_id:
@@ -121,7 +133,7 @@ def conclude(call: Call, machine: Machine, file: Path = FILE) -> Proof | None:
         proof = replace(proof, state=PROVED)
     else:
         proof = replace(proof, state=FAILED, text=problem.text, remedy=problem.remedy)
-    # Who may not write may read; the result is then found again.
+    # A user without write permission can still read; the result is then not stored.
     with contextlib.suppress(RecordError):
         _write(proof, file)
     return proof
@@ -131,7 +143,7 @@ def _judge(call: Call, proof: Proof, machine: Machine) -> Problem | None:
     left = read_armed(call, proof.hook)
     if left is not None and left == proof.entry:
         cancelled = call(proof.hook, ["disarm"])
-        done = "it was cancelled now" if cancelled.status == 0 else say_failure(cancelled)
+        done = "it was cancelled now" if cancelled.status == 0 else describe_failure(cancelled)
         return Problem(
             f"the boot did not consume the one-shot entry {left} ({done})",
             "use another --boot hook, or store the boot loader's files where it can write",
@@ -181,18 +193,8 @@ def _write(proof: Proof, file: Path) -> None:
 
     :raises RecordError: it cannot be written
     """
-    new = file.with_name(f"{file.name}.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("w", encoding="utf-8") as opened:
-            json.dump({"schema": SCHEMA, **asdict(proof)}, opened, indent=1)
-            opened.flush()
-            os.fsync(opened.fileno())
-        new.replace(file)
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_durably(file, json.dumps({"schema": SCHEMA, **asdict(proof)}, indent=1).encode())
     except OSError as error:
         raise RecordError(f"{file}: {explain(error)}; run as root", 1) from error

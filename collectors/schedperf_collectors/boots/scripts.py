@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Provide the built-in boot hooks as complete shell scripts.
 
-They are files of this package, so that they travel in the recorder's zip file. ``docs/kernels.md``
+They are files of this package, so the recorder's zip file contains them. ``docs/kernels.md``
 describes the verbs of a hook.
 """
 
@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import pkgutil
 
-# In the order in which ``auto`` tries them; kexec last, and only if asked for by name.
+# In the order in which ``auto`` tries them; kexec is used only if it is named.
 BUILT_IN = ("grub-reboot", "bootctl", "efibootmgr", "kexec")
-# Those that boot through firmware and boot loader, as a power cycle does.
+# Hooks that boot through firmware and boot loader, as a power cycle does.
 COLD = ("grub-reboot", "bootctl", "efibootmgr")
 
-# Input is not read from the script, which may itself be the standard input of the shell.
+# Commands must not read the script, which may be the shell's own standard input.
 _CALL = b'\nmain "$@" </dev/null\n'
 
 
 def script(name: str) -> bytes:
-    """Return the POSIX shell script of a built-in hook; its arguments are a verb and a release.
+    """Return the POSIX shell script of a built-in hook.
+
+    Its arguments are a verb and, for ``check`` and ``arm``, a release.
 
     :raises KeyError: no built-in hook has this name
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run commands here and by ssh, with limits of time and output."""
+"""Run commands here and by ssh, with limits on time and output."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Output:
-    """The end of a command.
+    """The result of a command.
 
     :param status: exit status, negative for a signal; None if it was killed at the time limit
+    :param stdout: its first ``OUTPUT_BYTES``; empty if the output went to a file
+    :param stderr: its first ``OUTPUT_BYTES``
     """
 
     status: int | None
@@ -52,7 +54,10 @@ class Output:
     stderr: str
 
     def last_line(self) -> str:
-        """Return the last line of stderr that is not empty, without control characters."""
+        """Return the last line of stderr that is not empty; "" if there is none.
+
+        It has no control characters, and at most 300 characters.
+        """
         lines = ["".join(filter(str.isprintable, line)) for line in self.stderr.splitlines()]
         return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
@@ -65,10 +70,11 @@ def run(
 ) -> Output:
     """Run a command; kill its process group at the time limit, at a signal and at its end.
 
-    :param source: its input
-    :param to: file for its output; None: the first ``OUTPUT_BYTES`` are returned
+    :param source: its input, or a file with its input
+    :param limit_s: time limit in s
+    :param to: file for its output; None to return the first ``OUTPUT_BYTES``
     :raises RecordError: it cannot be executed
-    :raises Interrupted: a signal asks to terminate
+    :raises Interrupted: a signal requests termination
     """
     with tempfile.TemporaryFile() as held:
         if isinstance(source, bytes):
@@ -87,7 +93,7 @@ def run(
             raise RecordError(
                 f"{command[0]}: {explain(error)} (expected an executable file); install it"
             ) from error
-    readers = [_Reader(pipe) for pipe in (process.stdout, process.stderr) if pipe is not None]
+    readers = [_OutputThread(pipe) for pipe in (process.stdout, process.stderr) if pipe is not None]
     status: int | None = None
     try:
         status = _wait(process, limit_s)
@@ -114,8 +120,8 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
             signals.check()
 
 
-class _Reader(threading.Thread):
-    """Read a pipe to its end; keep the beginning."""
+class _OutputThread(threading.Thread):
+    """Read a pipe to its end, but store only the beginning."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)
@@ -132,15 +138,16 @@ class _Reader(threading.Thread):
                 self._kept += data[: OUTPUT_BYTES - len(self._kept)]
 
     def data(self) -> bytes:
-        """Return what was kept so far."""
+        """Return the stored bytes."""
         return bytes(self._kept)
 
 
 @dataclass(frozen=True)
 class Ssh:
-    """Another machine, by the system's OpenSSH and the user's configuration.
+    """Another machine, reached by OpenSSH with the user's configuration.
 
-    :param host: as ssh takes it
+    :param host: host name as for ssh, e.g. root@lab1; an IPv6 address is in brackets
+    :param port: None for the port of ssh's configuration
     """
 
     host: str
@@ -153,9 +160,11 @@ class Ssh:
         limit_s: float = LIMIT_S,
         to: IO[bytes] | None = None,
     ) -> Output:
-        """Run a command there, as :func:`run`.
+        """Run a command there; see :func:`run`.
 
-        :raises Unreachable: ssh failed, or the time is over
+        :raises Unreachable: ssh failed, or the time limit was reached
+        :raises RecordError: ssh cannot be executed
+        :raises Interrupted: a signal requests termination
         """
         program = shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
         port = [] if self.port is None else ["-p", str(self.port)]
@@ -174,7 +183,7 @@ def parse_host(text: str) -> Ssh:
     >>> parse_host("ssh:root@lab1:2222")
     Ssh(host='root@lab1', port=2222)
 
-    :raises RecordError: it is neither
+    :raises RecordError: the text has another form
     """
     match = HOST.match(text)
     if not match:

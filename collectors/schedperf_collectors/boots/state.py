@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # ruff: noqa: UP045 # Python 3.9 reads these types at run time
-"""The state of a recording over several boots: written before each step, read to go on.
+"""Store the state of a recording over several boots: written before each step, read to continue.
 
 The file is JSON, and is replaced as a whole. It may be damaged by a disk or an editor, so every
 field is checked when it is read.
@@ -17,13 +17,13 @@ from typing import Any, Optional, get_args, get_origin, get_type_hints
 
 from schedperf_collectors.boots.plan import PlannedBoot, plan_boots
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.machine.new_files import write_durably
 from schedperf_collectors.recorder.boot_options import HOST, NAME, RELEASE
-from schedperf_collectors.recorder.bundle import write_durably
 
 STATE_VERSION = 1
 _LONGEST_BYTES = 16 << 20
 
-# Phases, in their order; REBOOTED follows the boot that BOOT asked for.
+# Phases: CHOOSE to FETCH for each boot; at the end SEAL, HOME and OVER.
 CHOOSE = "choose"
 ARM = "arm"
 BOOT = "boot"
@@ -43,7 +43,7 @@ _OWNER_IDS = 2
 
 @dataclass(frozen=True)
 class Identity:
-    """What distinguishes one build of a kernel.
+    """The identity of one build of a kernel.
 
     :param version: as ``uname -v`` prints it
     :param build_id: hexadecimal; None if the kernel has none
@@ -58,10 +58,10 @@ class Identity:
 class KernelState:
     """One kernel of the recording.
 
-    :param identity: learnt at its first boot; None before
+    :param identity: read at its first boot; None before
     :param failures: boots that failed
-    :param gave_up: why it is not booted any more; None while it is
-    :param source: its commit, as ``record --source`` takes it; None if not given
+    :param gave_up: why this kernel is not booted any more; None as long as it is booted
+    :param source: its commit, as for ``record --source``; None if not given
     """
 
     name: str
@@ -74,23 +74,31 @@ class KernelState:
 
 @dataclass
 class State:
-    """The whole recording.
+    """The state of the whole recording.
 
     :param session: hexadecimal; shared by the runs of all boots
-    :param target: ``ssh:HOST``; "" for this machine
+    :param target: ``ssh:HOST`` or ``ssh:HOST:PORT``; "" for this machine
+    :param hook: name of the boot hook
     :param boots: planned boots of each kernel
-    :param options: options for the recorder in each boot, without those of files
+    :param options: options for the recorder in each boot, see :func:`without_boots`
     :param command: the workload, with placeholders
     :param is_design: each boot records several settings (kernel x setting)
-    :param settings: names of the settings; empty with one
-    :param output: PREFIX, absolute
-    :param owner: user and group id of the bundles; None: as they are
-    :param next: index of the planned boot
-    :param attempt: counts the attempts at all boots, and names the recording of each
-    :param started: boots so far, failed ones included
-    :param before: boot id before the boot that is asked for
+    :param settings: names of the settings; empty if there is only one
+    :param output: absolute path of -o; ends with / for a directory
+    :param boot_limit_s: time after which a boot has failed, in s
+    :param settle_s: longest wait for an idle machine after a boot, in s; 0 not to wait
+    :param owner: user and group id for the bundles; None to leave them unchanged
+    :param power: program that power-cycles the target; None without one
+    :param console: program that prints the target's console; None without one
     :param default: release that boots by default; None if it is not known
-    :param ended: why it ended before all boots; None if it did not
+    :param phase: the step to execute next, one of PHASES
+    :param next: index of the planned boot
+    :param attempt: number of the attempt over all boots, which names its recording
+    :param started: number of boots so far, including failed ones
+    :param done: indices of the planned boots that are recorded
+    :param before: boot id before the requested boot; while recording, that of the running boot
+    :param ended: why it ended before all boots, or what the user must do; None otherwise
+    :param status: exit status of the command
     :param recorded_as: the command that the user gave
     """
 
@@ -101,7 +109,6 @@ class State:
     kernels: list[KernelState]
     boots: int
     options: list[str]
-    booted: list[str]
     command: list[str]
     is_design: bool
     settings: list[str]
@@ -124,23 +131,26 @@ class State:
 
     @property
     def plan(self) -> list[PlannedBoot]:
-        """Return all planned boots."""
+        """Return all planned boots, in their order."""
         return list(plan_boots(len(self.kernels), self.boots))
 
     def booted_name(self) -> str:
-        """Return the id of the recording of this attempt."""
+        """Return the id of this attempt's recording."""
         return f"{self.session}-{self.attempt}"
 
     def bundles(self, kernel: int) -> list[str]:
-        """Return the names of a kernel's bundles, without suffix."""
+        """Return the names of a kernel's bundles, without suffix: one per setting.
+
+        :param kernel: index of the kernel
+        """
         name = self.kernels[kernel].name
         return [f"{name}-{setting}" for setting in self.settings] or [name]
 
 
 class Store:
-    """The state's file.
+    """The file with the state.
 
-    :param path: its directory exists
+    :param path: path in an existing directory
     """
 
     def __init__(self, path: Path) -> None:
@@ -159,7 +169,7 @@ class Store:
     def read(self) -> State:
         """Return the state.
 
-        :raises RecordError: there is none, or it is damaged
+        :raises RecordError: the file is missing, unreadable or damaged
         """
         try:
             with self.path.open("rb") as file:
@@ -192,7 +202,10 @@ def _check(state: State) -> None:
 
 
 def _check_kernels(state: State) -> None:
-    """Check what becomes part of a file's name, or is printed."""
+    """Check the kernels and the names of settings: these texts name files, or are printed.
+
+    :raises ValueError: one is invalid
+    """
     for kernel in state.kernels:
         _match(NAME, kernel.name, "name of a kernel")
         _match(RELEASE, kernel.release, "release")
@@ -228,7 +241,7 @@ def _check_texts(state: State) -> None:
     _check_printable(state.before, "before")
     if not state.output.startswith("/"):
         raise ValueError("output: not an absolute path")
-    words = [*state.options, *state.booted, *state.command, state.output, state.hook]
+    words = [*state.options, *state.command, state.output, state.hook]
     words += state.recorded_as
     if any("\0" in word for word in [*words, state.power or "", state.console or ""]):
         raise ValueError("a text has a zero byte")

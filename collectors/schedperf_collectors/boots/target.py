@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machine under test: this one, or another by ssh."""
+"""Access the machine under test: this one, or another one by ssh."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import schedperf_collectors
 from schedperf_collectors.boots import agent
 from schedperf_collectors.boots.agent import BUNDLES, CLAIM, HOME, RECORDER, VERB
 from schedperf_collectors.boots.call import COMMAND, LIMIT_S, Called, call_here
 from schedperf_collectors.boots.shell import Ssh, Unreachable
-from schedperf_collectors.machine.errors import RecordError, explain
-from schedperf_collectors.recorder.bundle import write_durably
+from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError, explain
+from schedperf_collectors.machine.new_files import copy_all, replacing, write_durably
 
-# Bundles and the recorder have some MB; a slow line takes its time.
+# Time for bundles and the recorder, which have some MB, on a slow line.
 _COPY_LIMIT_S = 1800.0
 _PACKED = (".py", ".c", ".h", ".o", ".sh")
 _ARCHIVE = HOME / "recorder.zip"
-# Prints the checksum of what arrived, after it is unpacked; or the claim of another recording,
-# which needs its recorder.
+# Unpacks the archive and prints its checksum; or prints the claim of another recording, whose
+# recorder must not be replaced.
 _INSTALL = """\
 set -e
 if [ -e "$4" ]; then
@@ -52,25 +52,27 @@ class Here:
     is_here = True
 
     def act(self, verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
-        """Do one thing of :mod:`agent`.
+        """Run one verb of :mod:`agent`.
 
         :raises RecordError: it failed
         """
         return agent.act(verb, arguments, source)
 
     def call(self, hook: str, arguments: Sequence[str], limit_s: float = LIMIT_S) -> Called:
-        """Call a boot hook."""
+        """Call a boot hook; see :func:`call_here`."""
         return call_here(hook, arguments, limit_s)
 
     def install(self, recorder: bytes) -> None:
-        """Store the recorder where it survives boots; this machine is claimed.
+        """Store the recorder in a directory that survives boots; the machine must be claimed.
 
+        :param recorder: a zip file
         :raises RecordError: it cannot be written
         """
         try:
             HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
             write_durably(_ARCHIVE, recorder)
-            # A directory, because Python caches compiled modules there; it starts faster.
+            # A directory starts faster than a zip file, because Python caches compiled modules
+            # there.
             shutil.rmtree(RECORDER, ignore_errors=True)
             with zipfile.ZipFile(_ARCHIVE) as archive:
                 archive.extractall(RECORDER)
@@ -80,21 +82,26 @@ class Here:
         os.sync()
 
     def uninstall(self) -> None:
-        """Remove the recorder; this machine is still claimed."""
+        """Remove the recorder, but keep the claim of this machine."""
         shutil.rmtree(RECORDER, ignore_errors=True)
         with contextlib.suppress(OSError):
             _ARCHIVE.unlink(missing_ok=True)
 
-    def fetch(self, name: str, path: Path) -> None:
-        """Copy a bundle to its path, completely or not at all."""
-        with _replacing(path) as new:
-            shutil.copyfile(BUNDLES / f"{name}.tar", new)
+    def fetch(self, name: str, path: Path, mode: int) -> None:
+        """Copy a bundle to its path, completely or not at all.
+
+        :param name: name of the bundle, without suffix
+        :param mode: mode of the file before the umask is applied
+        :raises RecordError: the bundle cannot be read, or the file cannot be written
+        """
+        with _replacing(path, mode) as file, (BUNDLES / f"{name}.tar").open("rb") as bundle:
+            copy_all(bundle, file)
 
 
 class There:
-    """Another machine, by ssh.
+    """Another machine, reached by ssh.
 
-    :param ssh: how it is reached
+    :param ssh: the connection to it
     """
 
     is_here = False
@@ -103,14 +110,15 @@ class There:
         self._ssh = ssh
         self._sudo: list[str] | None = None
         self.name = ssh.host
-        # For hooks that run on this machine.
+        # Used for hooks that run on this machine.
         os.environ["SCHEDPERF_TARGET"] = ssh.host
 
     def act(self, verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
-        """Do one thing of :mod:`agent` there.
+        """Run one verb of :mod:`agent` on the other machine.
 
-        :raises Unreachable: there is no answer
-        :raises RecordError: it failed
+        :raises Unreachable: the target does not answer
+        :raises RecordError: it failed, or root access is refused
+        :raises Interrupted: a signal requests termination
         """
         output = self._run(["python3", "-I", str(RECORDER), VERB, verb, *arguments], source)
         try:
@@ -129,16 +137,22 @@ class There:
         return answer
 
     def call(self, hook: str, arguments: Sequence[str], limit_s: float = LIMIT_S) -> Called:
-        """Call a boot hook: a built-in one there, a command here."""
+        """Call a boot hook: a built-in hook runs on the target, ``command:`` on this machine.
+
+        The errors are those of :meth:`act` and :func:`call_here`.
+        """
         if hook.startswith(COMMAND):
             return call_here(hook, arguments, limit_s)
         result = self.act("hook", f"{limit_s}", hook, *arguments)
         return Called(result["status"], str(result["stdout"]), str(result["stderr"]))
 
     def install(self, recorder: bytes) -> None:
-        """Copy the recorder there; check root and Python first.
+        """Copy the recorder there, and unpack it with the Python there.
 
-        :raises RecordError: that failed, or another recording uses the machine
+        :param recorder: a zip file
+        :raises Unreachable: the target does not answer
+        :raises RecordError: root access is refused, the copy failed, or a recording uses the
+            machine
         """
         output = self._run(
             ["sh", "-c", _INSTALL, "sh", *map(str, (HOME, _ARCHIVE, RECORDER, CLAIM))], recorder
@@ -152,19 +166,22 @@ class There:
                 "space and python3 there"
             )
 
-    def fetch(self, name: str, path: Path) -> None:
+    def fetch(self, name: str, path: Path, mode: int) -> None:
         """Copy a bundle here, completely or not at all.
 
+        :param name: name of the bundle, without suffix
+        :param path: path of the copy
+        :param mode: mode of the copy before the umask is applied
         :raises Unreachable: the connection broke, or other bytes arrived
+        :raises RecordError: the bundle does not exist, or the copy cannot be written
         """
         expected = self.act("list", name)[name]
         if expected is None:
             raise RecordError(f"{self.name}: {BUNDLES}/{name}.tar: no such file; record again", 1)
-        with _replacing(path) as new:
-            with new.open("wb") as file:
-                words = [*self._as_root(), "cat", str(BUNDLES / f"{name}.tar")]
-                self._ssh.run(words, b"", _COPY_LIMIT_S, file)
-            if agent.describe_file(new) != expected:
+        with _replacing(path, mode) as file:
+            words = [*self._as_root(), "cat", str(BUNDLES / f"{name}.tar")]
+            self._ssh.run(words, b"", _COPY_LIMIT_S, file)
+            if agent.describe(file) != expected:
                 raise Unreachable(f"{path}: incomplete copy")
 
     def _run(self, command: Sequence[str], source: bytes) -> Any:
@@ -186,12 +203,12 @@ class There:
 
 
 def _is_answer(verb: str, result: Any) -> bool:
-    """Return whether this is the result of a verb, or an error."""
+    """Return whether a parsed output is the result of this verb, or an error."""
     return isinstance(result, dict) and (verb != "look" or "error" in result or _is_look(result))
 
 
 def _is_look(result: Mapping[str, Any]) -> bool:
-    """Return whether a result has what the engine reads of a machine's state."""
+    """Return whether a result has the fields of a machine's state that the engine reads."""
     job = result.get("job")
     texts = [result.get(name) for name in ("boot_id", "release", "version")]
     return (
@@ -209,22 +226,21 @@ def _is_build_id(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield the name of a new file, which becomes the path when it is complete."""
-    new = path.with_name(f"{path.name}.copy")
+def _replacing(path: Path, mode: int) -> Iterator[BinaryIO]:
+    """Yield a new file that replaces the path at the end of the block.
+
+    :raises RecordError: the block raised an error of the operating system
+    """
     try:
-        yield new
-        with new.open("rb") as file:
-            os.fsync(file.fileno())
-        new.replace(path)
+        with replacing(path, mode) as file:
+            yield file
     except OSError as error:
-        raise RecordError(f"{path}: {explain(error)}; free space and continue") from error
-    finally:
-        new.unlink(missing_ok=True)
+        remedy = "free space" if error.errno in OUT_OF_SPACE else "make it writable"
+        raise RecordError(f"{path}: {explain(error)}; {remedy} and continue") from error
 
 
 def own_archive() -> bytes:
-    """Return the recorder as a zip file: this one, or one made of the installed sources."""
+    """Return the recorder as a zip file: the running one, or one built from installed sources."""
     folder = Path(schedperf_collectors.__file__).parent
     if not folder.is_dir():
         return folder.parent.read_bytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The systemd unit that goes on after each boot of ``ab --resume``."""
+"""Manage the systemd unit that continues ``ab --resume`` after each boot."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from schedperf_collectors.boots.agent import HOLD, RECORDER, VERB
 from schedperf_collectors.machine.errors import RecordError, explain
-from schedperf_collectors.recorder.bundle import write_durably
+from schedperf_collectors.machine.new_files import write_durably
 
 NAME = "schedperf-ab.service"
 PATH = Path("/etc/systemd/system") / NAME
 _LIMIT_S = 60.0
 
-# The recorder of a boot is a process of its own, which a restarted engine finds again.
+# The recorder of a boot is a separate process, which a restarted engine finds again.
 _TEXT = f"""\
 [Unit]
 Description=Record scheduler benchmarks over several boots (schedperf ab --resume)
@@ -62,7 +62,10 @@ def install() -> None:
 
 
 def remove() -> None:
-    """Disable and remove the unit; the running one is not ended."""
+    """Disable and remove the unit if it exists, without stopping a running one.
+
+    :raises RecordError: systemd refuses
+    """
     if PATH.exists():
         _systemctl(["disable", NAME])
         PATH.unlink(missing_ok=True)
@@ -70,7 +73,10 @@ def remove() -> None:
 
 
 def start() -> None:
-    """Start the unit without waiting for its end."""
+    """Start the unit without waiting for its end.
+
+    :raises RecordError: systemd refuses
+    """
     _systemctl(["start", "--no-block", NAME])
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""BPF programs, loaded through libbpf or bcc."""
+"""Load BPF programs through libbpf or bcc."""

@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.contract import Unavailable, cut
 
 _LEVEL_WARN = 0
 # One message; only the end of a verifier log matters.
 _MESSAGE_BYTES = 1 << 20
-# libbpf's longest advice, of a kernel that refuses all, has 206.
+# The longest advice of libbpf, for a kernel that rejects all programs, has 206 characters.
 _LONGEST_REASON = 300
 
 _PREFIX = re.compile(
@@ -41,7 +41,7 @@ _Printer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.
 
 
 class _Log:
-    """The warnings of the library; one object for the process, as the library has one printer."""
+    """Collects the library's warnings; a single object, because the library has one printer."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
@@ -51,17 +51,17 @@ class _Log:
             ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p
         )  # fmt: skip
         self._buffer = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        # The library may call it as long as it is loaded.
+        # Kept alive because the library may call it as long as it is loaded.
         self._printer = _Printer(self._print)
 
     def install(self, library: Any) -> None:
-        """Make the library log here."""
+        """Make libbpf pass its messages to this object."""
         library.libbpf_set_print.argtypes = (_Printer,)
         library.libbpf_set_print(self._printer)
 
     @contextlib.contextmanager
     def capturing(self) -> Iterator[None]:
-        """Collect what is logged in the block; forget what was collected before."""
+        """Collect the warnings that libbpf logs in the block; forget earlier ones."""
         self._messages.clear()
         self._is_listening = True
         try:
@@ -77,7 +77,7 @@ class _Log:
         answer = os.strerror(error).lower()
         said = self._last_words()
         text = said if answer in said.lower() else ": ".join(filter(None, (said, answer)))
-        return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
+        return cut(text, _LONGEST_REASON)
 
     def _last_words(self) -> str:
         text = "".join(self._messages)
@@ -132,7 +132,9 @@ log = _Log()
 
 @functools.lru_cache(maxsize=1)
 def load_library() -> Any:
-    """Return the library; its functions follow libbpf 1.0: null or a negative errno on error.
+    """Return libbpf as a :mod:`ctypes` library.
+
+    On an error, its functions return null or a negative errno, as in libbpf 1.0.
 
     :raises Unavailable: it is not installed, or lacks a function
     """

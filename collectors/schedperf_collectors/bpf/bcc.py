@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Callable
 
 from schedperf_collectors.bpf.probes import FENTRY, Programs, as_root
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.contract import Unavailable, cut
 from schedperf_collectors.machine.cpu import possible_cpus
 from schedperf_collectors.machine.system import System, last_line, or_none, run
 from schedperf_collectors.plugin import Skipped
@@ -73,14 +73,14 @@ class BccPrograms(Programs):
 
     def read(self, table: str, index: int) -> dict[int, Any]:
         values = self._bpf[table][ctypes.c_int(index)]
-        # The kernel hands over one value for each possible CPU in ascending order, without gaps.
+        # The kernel returns one value per possible CPU in ascending order, without gaps.
         return dict(zip(self.cpus, values))
 
     def close(self) -> None:
         self._bpf.cleanup()
 
     def _unload(self, *programs: bytes) -> None:
-        # What was loaded for one mechanism cannot be attached by another.
+        # Programs that were loaded for one mechanism cannot be attached by another.
         for program in programs:
             loaded = self._bpf.funcs.pop(program, None)
             if loaded is not None:
@@ -90,7 +90,8 @@ class BccPrograms(Programs):
 def compile_programs(system: System, text: str, constants: Mapping[str, int]) -> BccPrograms:
     """Compile a text in bcc's C.
 
-    :param constants: macros that it uses
+    :param text: the programs, named as :class:`BccPrograms` requires
+    :param constants: values of macros that it uses, by name
     :raises Skipped: bcc or the kernel's headers are missing, or bcc cannot compile here
     """
     bcc = _import_bcc()
@@ -131,7 +132,7 @@ def _import_bcc() -> Any:
             "python3-bpfcc is not installed", "run `apt-get install python3-bpfcc`"
         ) from None
     except (ImportError, OSError) as error:
-        # The Python part is installed, its library is missing or of another version.
+        # The Python part is installed, but its library is missing or of another version.
         raise Skipped(
             f"bcc cannot be imported: {_shorten(str(error))}", "run `apt-get install python3-bpfcc`"
         ) from error
@@ -151,7 +152,10 @@ def _attach_both(
 def _attempt(step: Callable[[], Any]) -> Any:
     """Call bcc and capture its output.
 
-    :raises Unavailable: it failed; the reason is what it printed last, else what it raised
+    Exceptions of subclasses of :class:`Exception`, which bcc itself does not raise, pass unchanged.
+
+    :raises Unavailable: bcc failed; the reason is the first line of its output with "error", else
+        the last line, else the text of its exception
     """
     with tempfile.TemporaryFile() as printed:
         try:
@@ -188,4 +192,4 @@ def _reason(printed: str, raised: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    return " ".join(text.split())[:LONGEST_REASON].rstrip(".").lower()
+    return cut(" ".join(text.split()).rstrip(".").lower(), LONGEST_REASON)

@@ -3,7 +3,7 @@
 
 A kernel may reject one kind of program and accept others, and an object loads completely or not at
 all. Each program therefore has *candidates*, the ways it can be attached; :func:`load_what_works`
-tries all of them and records why candidates failed.
+uses the first one that works and records why programs without such a candidate failed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from schedperf_collectors.bpf._libbpf_library import load_library, log
-from schedperf_collectors.bpf.probes import NO_KPROBES, lacks_kprobes, say_refusals
+from schedperf_collectors.bpf.probes import NO_KPROBES, group_refusals, lacks_kprobes
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import unavailable
 
 # enum bpf_map_type of include/uapi/linux/bpf.h: PERCPU_HASH, PERCPU_ARRAY, LRU_PERCPU_HASH.
 PERCPU_MAP_TYPES = (5, 6, 10)
-# struct bpf_prog_info of the same file: u64 recursion_misses (Linux 5.12), what it ends with.
+# struct bpf_prog_info of the same file, which ends with u64 recursion_misses (Linux 5.12).
 MISSES_OFFSET = 208
 MISSES_END = MISSES_OFFSET + 8
 
@@ -36,9 +36,10 @@ Programs = dict[str, dict[str, Optional[str]]]
 
 
 class NothingWorks(Unavailable):
-    """The kernel rejects all programs of an object.
+    """No program of an object can be loaded and attached.
 
-    :param programs: by slot, why its programs were rejected
+    :param label: name of the object, for the message
+    :param programs: by slot, why its programs failed
     """
 
     def __init__(self, label: str, programs: Programs) -> None:
@@ -67,7 +68,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Loaded:
-    """An object whose programs run."""
+    """An object with attached programs.
+
+    :param programs: by slot, the attached program, or why none is attached
+    """
 
     object: BpfObject
     programs: Programs
@@ -77,8 +81,8 @@ class BpfMap:
     """One map of a loaded object; all keys and values are bytes as C lays them out.
 
     :ivar fd: its descriptor, which the object closes
-    :ivar value_size: of one value, in bytes; a per-CPU map has one for each possible CPU, each
-        rounded up to 8 bytes
+    :ivar value_size: size of one value in bytes; a per-CPU map has one value for each possible CPU,
+        each rounded up to 8 bytes
     """
 
     def __init__(self, library: Any, handle: int, name: str) -> None:
@@ -95,6 +99,7 @@ class BpfMap:
     def read(self, key: bytes) -> bytes | None:
         """Return the value of a key (per-CPU maps: the values of all CPUs); None if missing.
 
+        :raises ValueError: the key has the wrong size
         :raises Unavailable: the kernel refuses
         """
         self._check(len(key), self.key_size)
@@ -105,6 +110,7 @@ class BpfMap:
     def write(self, key: bytes, value: bytes) -> None:
         """Set the value of a key (per-CPU maps: the values of all CPUs).
 
+        :raises ValueError: the key or the value has the wrong size
         :raises Unavailable: the kernel refuses
         """
         self._check(len(key), self.key_size)
@@ -114,7 +120,12 @@ class BpfMap:
             raise Unavailable(f"BPF map {self._name!r} cannot be written: {_errno_text(answer)}")
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys and values; entries added or deleted meanwhile may be missed."""
+        """Yield keys and values, as :meth:`read` returns them.
+
+        If entries are added or deleted meanwhile, some may be missed or yielded twice.
+
+        :raises Unavailable: the kernel refuses
+        """
         key = None
         following = ctypes.create_string_buffer(self.key_size)
         # At most as many keys as the map can contain: the iteration restarts if its key is deleted.
@@ -128,7 +139,7 @@ class BpfMap:
                 yield key, value
 
     def mapped(self) -> mmap.mmap:
-        """Return the values of a mappable array as shared memory.
+        """Return the values of a mappable array as shared memory, each rounded up to 8 bytes.
 
         :raises Unavailable: the kernel refuses
         """
@@ -156,8 +167,8 @@ class BpfObject:
     """An opened object file; a context manager that unloads it at the end.
 
     :param data: the ELF file, as clang writes it for the target bpf
-    :param label: name in messages; its first letters name the maps
-    :raises Unavailable: no library, or it is not a BPF object
+    :param label: name in messages; the names of .rodata and .bss in the kernel start with it
+    :raises Unavailable: libbpf cannot be loaded, or the file is not a BPF object
     """
 
     def __init__(self, data: bytes, label: str) -> None:
@@ -197,7 +208,7 @@ class BpfObject:
     def resize(self, name: str, max_entries: int) -> None:
         """Set how many entries a map has, before loading.
 
-        :raises Unavailable: the object lacks the map
+        :raises Unavailable: the object lacks the map, or libbpf refuses
         """
         self._demand(
             self._library.bpf_map__set_max_entries(self._find_map(name), max_entries), name
@@ -211,10 +222,12 @@ class BpfObject:
         self._demand(self._library.bpf_map__reuse_fd(self._find_map(name), shared.fd), name)
 
     def set_constants(self, data: bytes) -> None:
-        """Set the ``const volatile`` variables before loading, so that the verifier treats them as
-        constants.
+        """Set the ``const volatile`` variables before loading.
 
-        :raises Unavailable: the section has another size
+        The verifier treats them as constants.
+
+        :param data: contents of the section .rodata
+        :raises Unavailable: the object lacks this section, or it has another size
         """
         handle = self._find_map(".rodata")
         answer = self._library.bpf_map__set_initial_value(handle, data, len(data))
@@ -223,7 +236,8 @@ class BpfObject:
     def load(self, candidates: Sequence[Candidate]) -> None:
         """Load these programs and no others.
 
-        :raises Unavailable: the kernel refuses one of them
+        :raises Unavailable: the kernel refuses one of them, or lacks the function of an fentry or
+            fexit program
         """
         programs_used = {candidate.program for candidate in candidates}
         with log.capturing():
@@ -246,7 +260,7 @@ class BpfObject:
     def attach(self, candidate: Candidate) -> None:
         """Attach a loaded program.
 
-        :raises Unavailable: the kernel refuses
+        :raises Unavailable: the kernel refuses, or the object lacks the program
         """
         program = self._program(candidate)
         with log.capturing():
@@ -263,7 +277,7 @@ class BpfObject:
         self._links[candidate.program] = link
 
     def detach(self, candidate: Candidate) -> None:
-        """Detach a program; it stays loaded."""
+        """Detach an attached program; it stays loaded."""
         self._library.bpf_link__destroy(self._links.pop(candidate.program))
 
     def map(self, name: str) -> BpfMap:
@@ -274,14 +288,17 @@ class BpfObject:
         return BpfMap(self._library, self._find_map(name), name)
 
     def set_gate(self, *, is_open: bool) -> None:
-        """Start or stop the counting of programs that test ``is_open``, their only variable.
+        """Start or stop counting in the programs that test ``is_open``, their only variable.
 
-        :raises Unavailable: the kernel refuses
+        :raises Unavailable: the kernel refuses, or the object has no variables
         """
         self.map(".bss").write(struct.pack("=I", 0), struct.pack("=I", int(is_open)))
 
     def misses(self) -> dict[str, int]:
-        """Return by program how often the kernel skipped it to avoid recursion, without zeros."""
+        """Return by program how often the kernel skipped it to avoid recursion, without zeros.
+
+        The result is empty on kernels before 5.12, which do not count this.
+        """
         counts = {name: self._misses_of(self._programs[name]) for name in self._links}
         return {name: count for name, count in counts.items() if count}
 
@@ -327,10 +344,11 @@ def load_what_works(
 ) -> Loaded:
     """Load an object and attach, for each slot, the first of its candidates that works.
 
-    :param candidates: those of one slot in order of preference
-    :param prepare: sets sizes and constants of the opened object
-    :raises NothingWorks: the kernel rejects all candidates
-    :raises Unavailable: libbpf is missing, or the file is not a BPF object
+    :param candidates: candidates; those of one slot are in order of preference
+    :param prepare: function that sets sizes and constants of the opened object; called for each
+        attempt
+    :raises NothingWorks: every candidate fails, e.g. because libbpf is missing, or there is none
+    :raises Unavailable: each of the chosen candidates works, but not all together
     """
     raise_memlock_limit()
     preferred: dict[str, Candidate] = {}
@@ -351,7 +369,7 @@ def load_what_works(
             else:
                 refusals[candidate.slot][candidate.mechanism] = refusal
     refused: Programs = {
-        slot: {"mechanism": None, "function": None, "reason": say_refusals(refusals[slot])}
+        slot: {"mechanism": None, "function": None, "reason": group_refusals(refusals[slot])}
         for slot in refusals
         if slot not in chosen
     }
@@ -395,7 +413,7 @@ def _refusal(
 
 
 def raise_memlock_limit() -> None:
-    """Raise RLIMIT_MEMLOCK so that maps can be created."""
+    """Raise RLIMIT_MEMLOCK so that maps can be created; do nothing if that is not allowed."""
     # Before "bpf: Eliminate rlimit-based memory accounting" (v5.11) maps count as locked memory. If
     # the limit cannot be raised, the kernel's answer shows whether that matters.
     with contextlib.suppress(OSError, ValueError):

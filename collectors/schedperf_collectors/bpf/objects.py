@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.contract import Unavailable, temporary_prefix
 from schedperf_collectors.machine.system import execute, run
 
 PACKAGE = "schedperf_collectors.bpf"
@@ -48,7 +48,9 @@ def read_object(name: str) -> bytes:
 
 
 def compile_all() -> dict[str, bytes]:
-    """Compile all objects; return them by file name, or none without sources.
+    """Compile all objects, or read them from the cache; return them by file name.
+
+    Without sources, the result is empty.
 
     :raises Unavailable: there is no clang, or it fails
     """
@@ -57,14 +59,15 @@ def compile_all() -> dict[str, bytes]:
 
 
 def list_sources() -> list[str]:
-    """Return the names of the programs' source files, sorted."""
+    """Return the names of the programs' source files (``.bpf.c``) and of the headers, sorted."""
     names = (item.name for item in resources.files(PACKAGE).iterdir())
     return sorted(name for name in names if name.endswith((SOURCE, HEADER)))
 
 
 def compile_object(name: str) -> bytes:
-    """Compile a program, or read what was compiled before.
+    """Compile a program, or read the object from the cache.
 
+    :param name: name of the program: "placement"
     :raises Unavailable: there is no clang, or it fails
     """
     if shutil.which("clang") is None:
@@ -117,7 +120,10 @@ def _clang_version() -> str:
 
 
 def _read_kept(path: Path) -> bytes | None:
-    """Read a cached object, unless another user put it there, since this may run as root."""
+    """Read a cached object; None if it is missing or empty, or belongs to another user.
+
+    The owner matters because the recorder may run as root.
+    """
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -140,12 +146,13 @@ def _keep(path: Path, data: bytes) -> None:
 
 
 def compile_sources(name: str, sources: Mapping[str, bytes]) -> bytes:
-    """Compile a program with its headers.
+    """Compile a program with its headers; return the object.
 
     :param sources: the content of each file by its name; ``NAME.bpf.c`` is the program
-    :raises Unavailable: there is no clang, or it fails; the reason is its first error
+    :raises Unavailable: clang is missing, fails (the reason is its first error), or does not
+        finish within :data:`COMPILE_LIMIT_S`
     """
-    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix()) as folder:
         for each, data in sources.items():
             Path(folder, each).write_bytes(data)
         result = Path(folder, name + OBJECT)

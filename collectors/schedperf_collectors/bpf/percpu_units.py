@@ -8,7 +8,7 @@ the units. Both are tried, and their results must agree:
 
 ==========  ====================================================================
 kcore       ``__per_cpu_offset`` read from /proc/kcore, plus ``__per_cpu_start``;
-            both addresses from kallsyms, else from a System.map that belongs here
+            both addresses from kallsyms, else from a matching System.map
 tracepoint  addresses of the run queues minus the offset of ``runqueues`` in BTF;
             needs BPF, but neither kcore nor data symbols
 ==========  ====================================================================
@@ -22,9 +22,10 @@ size is a *candidate* for an offset. ``percpu.json`` contains units as hexadecim
      "missing_cpus": [], "static_bytes": 185496, "reserved_bytes": 0,
      "dynamic_bytes": 31592, "unit_bytes": 1048576}
 
-``method`` is "kcore", "tracepoint" or "alignment"; ``null`` if all methods failed. ``stable``
-records whether the units were the same after the run. ``unit_bytes`` is ``null`` if units are not
-aligned to their size.
+``method`` is "kcore", "tracepoint" or "alignment"; null if all methods failed. ``units`` is null if
+neither "kcore" nor "tracepoint" worked, or if they disagree. ``stable`` records whether the units
+were the same after the run; null if they were not found both times. Sizes are null if the kernel
+log does not contain them; ``unit_bytes`` also if units are not aligned to their size.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SIZES_LINE = re.compile(r"^pcpu-alloc: s(\d+) r(\d+) d(\d+) u(\d+) alloc=\d+\*(\
 SIZE_KEYS = ("static_bytes", "reserved_bytes", "dynamic_bytes", "unit_bytes")
 _RUN_QUEUES = "run_queues"
 _QUEUE_PROBE = Candidate(_RUN_QUEUES, "remember", "raw_tp", "sched_update_nr_running_tp")
-# A moment on each CPU, so that the task queued there is counted.
+# Sleep briefly on each CPU, so that a task is queued there.
 _STAY_S = 0.001
 _KCORE = "/proc/kcore"
 _ELF_HEADER_BYTES = 64
@@ -62,8 +63,8 @@ _CLASS_64 = 2
 _ORDERS = {1: "<", 2: ">"}
 _TYPE_CORE = 4
 _PT_LOAD = 1
-# One region for each stretch of memory, of modules and of the vmemmap; some hundred on the largest
-# machines. From 65535 on (PN_XNUM) the number would stand elsewhere.
+# One region for each block of memory, of modules and of the vmemmap; some hundred on the largest
+# machines. From 65535 on (PN_XNUM), the number would be elsewhere.
 _REGIONS_LIMIT = 0xFFFF
 
 
@@ -71,7 +72,7 @@ _REGIONS_LIMIT = 0xFFFF
 class Reading:
     """The units at one point in time.
 
-    :param method: the method used; None if both failed
+    :param method: the method used; None if both failed, or if they disagree
     :param units: address by CPU, for the CPUs whose unit was found; empty without a method
     :param tried: by method, why it failed; None if it worked
     """
@@ -82,7 +83,7 @@ class Reading:
 
 
 class UnitBases:
-    """Reads the units of one machine, more than once.
+    """Reads the units of one machine; looks up symbols and BTF offsets only once.
 
     :param options: ``kernel_files`` may name a directory with a System.map
     """
@@ -94,7 +95,10 @@ class UnitBases:
         self._run_queues_offset: int | None = None
 
     def read(self) -> Reading:
-        """Read the units by both methods, which must agree on each CPU that both cover."""
+        """Read the units by both methods; return those of the first method that works.
+
+        If the methods disagree on a CPU that both cover, no units are returned.
+        """
         ways = {"kcore": self._from_kcore, "tracepoint": self._from_tracepoint}
         tried: dict[str, str | None] = {}
         readings: list[Reading] = []
@@ -139,7 +143,9 @@ def percpu_symbols(system: System, options: Mapping[str, str]) -> tuple[int, int
 
     Before Linux 6.15 the second is 0 on x86-64, where the section was linked to 0.
 
-    :raises Unavailable: the kernel has no data symbols, and no System.map matches it
+    :param options: ``kernel_files`` may name a directory with a System.map
+    :raises Unavailable: the addresses are hidden from this user; or kallsyms lacks these symbols,
+        and no System.map that matches the kernel has them
     """
     names = ("__per_cpu_offset", "__per_cpu_start")
     kallsyms = read_kallsyms(system)
@@ -184,9 +190,10 @@ def describe_units(system: System, before: Reading, after: Reading) -> dict[str,
 
 
 def percpu_sizes(system: System) -> dict[str, int | None]:
-    """Return the sizes of the first chunk in bytes, from the kernel log.
+    """Return the sizes of the first chunk in bytes, from the kernel log, by the keys of SIZE_KEYS.
 
-    None if not logged; the unit size is also None if units are not aligned to their size.
+    A size is None if the log does not contain it. The unit size is also None if units are not
+    aligned to their size.
     """
     lines = attempt(percpu_lines, system)[0] or b""
     match = SIZES_LINE.search(lines.decode())
@@ -205,7 +212,7 @@ def _agree(units: Mapping[int, int], others: Mapping[int, int]) -> bool:
 
 
 def run_queue_addresses(cpus: Sequence[int]) -> dict[int, int]:
-    """Return the address of the run queue of each CPU that queued a task.
+    """Return the address of the run queue of each CPU that queued a task; others are omitted.
 
     The tracepoint passes the run queue whenever a task is enqueued. This process visits each CPU
     once, so that each CPU enqueues a task. No symbols are needed.
@@ -232,7 +239,7 @@ def _visit(cpus: Sequence[int]) -> None:
     allowed = os.sched_getaffinity(0)
     try:
         for cpu in cpus:
-            # A cpuset may exclude some CPUs; their own tasks are queued there anyway.
+            # A cpuset may exclude some CPUs, but their own tasks are queued there anyway.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, {cpu})
                 time.sleep(_STAY_S)
@@ -275,7 +282,7 @@ class Kcore:
     def read(self, address: int, size: int) -> bytes:
         """Return ``size`` bytes of memory.
 
-        :raises Unavailable: the address is not in any segment
+        :raises Unavailable: no segment contains all of them, or they cannot be read
         """
         for region in self._regions:
             start = address - region.address

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the interface for attaching probes to kernel functions and tracepoints.
 
-Both loaders implement it. A program that the kernel rejects does not affect the others; the reason
-is one line.
+Both loaders, libbpf and bcc, implement it. A program that the kernel rejects does not affect the
+others; the reason is one line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAIRS = ("fentry/fexit", "kprobe/kretprobe")
 FENTRY, KPROBE = PAIRS
 RAW_TRACEPOINT = "raw_tracepoint"
 NO_KPROBES = "this kernel has no kprobes; rebuild with CONFIG_KPROBES=y"
-# Where perf's kprobes are, and the function that is in every kernel with kprobes.
+# The file of perf's kprobes, and a function that exists in every kernel with kprobes.
 _PERF_KPROBES = "/sys/bus/event_source/devices/kprobe"
 _REGISTER_KPROBE = "register_kprobe"
 
@@ -40,18 +40,24 @@ class Programs(ABC):
 
     @abstractmethod
     def attach_raw_tracepoint(self, name: str) -> None:
-        """Attach the program of a tracepoint, including tracepoints that tracefs does not list.
+        """Attach the program of a tracepoint, even one that tracefs does not list.
 
         :raises Unavailable: the tracepoint does not exist, or the kernel rejects the program
         """
 
     @abstractmethod
     def write(self, table: str, index: int, value: int) -> None:
-        """Write an element of an array of 64-bit numbers."""
+        """Write an element of an array of 64-bit numbers.
+
+        :param table: name of the map
+        """
 
     @abstractmethod
     def read(self, table: str, index: int) -> dict[int, Any]:
-        """Read an element of a per-CPU array: for each possible CPU, its struct."""
+        """Return an element of a per-CPU array: the struct of each possible CPU, by CPU.
+
+        :param table: name of the map
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -85,7 +91,7 @@ class NoPrograms(Programs):
         """Ignore the write: no program reads it."""
 
     def read(self, table: str, index: int) -> dict[int, Any]:  # noqa: ARG002 # as Programs has it
-        """Return no CPU: nothing was counted."""
+        """Return an empty dict: no program is attached that could count."""
         return {}
 
     def close(self) -> None:
@@ -93,14 +99,18 @@ class NoPrograms(Programs):
 
 
 def as_root() -> str:
-    """Return the remedy for an error that only affects ordinary users."""
+    """Return the remedy for an error that only affects ordinary users; "" for root."""
     return "" if os.geteuid() == 0 else "run as root"
 
 
-def say_refusals(refusals: Mapping[str, str]) -> str:
+def group_refusals(refusals: Mapping[str, str]) -> str:
     """Return why each mechanism failed; mechanisms with the same reason are grouped.
 
-    >>> say_refusals({"tp_btf": "not permitted", "raw_tp": "not permitted"})
+    The reason :data:`NO_KPROBES` stands alone, without mechanisms.
+
+    :param refusals: reason by mechanism
+
+    >>> group_refusals({"tp_btf": "not permitted", "raw_tp": "not permitted"})
     'tp_btf, raw_tp: not permitted'
     """
     mechanisms: dict[str, list[str]] = {}
@@ -115,7 +125,12 @@ def say_refusals(refusals: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1)
 def lacks_kprobes(system: System | None = None) -> bool:
-    """Return whether the kernel was built without kprobes; libbpf then gives no reason."""
+    """Return whether the kernel was built without kprobes; False if unknown.
+
+    libbpf gives no reason if a kprobe fails on such a kernel.
+
+    :param system: None for this machine
+    """
     system = system or System()
     if system.exists(_PERF_KPROBES):
         return False

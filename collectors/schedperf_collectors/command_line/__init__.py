@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command line of the recorder."""
+"""Parse and run the command line of the recorder."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The recorder's command line."""
+"""Parse the recorder's command line and run the commands."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from schedperf_collectors.boots import commands as boots
 from schedperf_collectors.boots.agent import VERB
 from schedperf_collectors.boots.doctor import Asked, doctor_boot
 from schedperf_collectors.contract import LOAD, MOST_BUDGETED, format_template
-from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.errors import RecordError, printable
 from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.machine.task_attributes import set_latency_nice, set_nice, set_slice
+from schedperf_collectors.machine.temporary import remove_abandoned
 from schedperf_collectors.recorder.ab import ab
+from schedperf_collectors.recorder.analysis import Analysis
 from schedperf_collectors.recorder.boot_options import OF_BOOTS
 from schedperf_collectors.recorder.captures import (
     Chosen,
@@ -32,7 +34,7 @@ from schedperf_collectors.recorder.captures import (
     choose,
 )
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
-from schedperf_collectors.recorder.journal import journals, say_left_over
+from schedperf_collectors.recorder.journal import describe_left_over
 from schedperf_collectors.recorder.journal_folder import journal_folder
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.options import (
@@ -56,27 +58,31 @@ from schedperf_collectors.recorder.plan import (
 )
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
+from schedperf_collectors.recorder.request import Request
 from schedperf_collectors.recorder.service import read_service
-from schedperf_collectors.recorder.session import BY_BOOTS, Request, Rerun
 from schedperf_collectors.recorder.sides import check_feature, of_kernel, read_settings
 from schedperf_collectors.recorder.source import only_source
-from schedperf_collectors.recorder.stop import say_status, stop
+from schedperf_collectors.recorder.stop import status_lines, stop
+from schedperf_collectors.registry import PluginError
 
 # A shell reports a program killed by a signal with 128 added.
 _BY_SIGNAL = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the recorder; return its exit status."""
+    """Run the recorder; return its exit status.
+
+    :param argv: arguments without the program's name; None for those of this process
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments[:1] == [VERB]:
             return boots.resume()
         _run(arguments)
         sys.stdout.flush()
-    except RecordError as error:
+    except (RecordError, PluginError) as error:
         kind = "" if error.exit_status > _BY_SIGNAL else "error: "
-        sys.stderr.write(f"schedperf: {kind}{error}\n")
+        sys.stderr.write(f"schedperf: {kind}{printable(str(error))}\n")
         return error.exit_status
     except BrokenPipeError:
         # The reader of stdout has closed it; that is not an error.
@@ -117,19 +123,35 @@ def _run(arguments: Sequence[str]) -> None:
     chosen = _choose(options)
     if name == "record":
         looks = _looks(options, progress)
-        request = _request(options, command, _rerun(name, options), looks)
+        # The interim analyses ask their own questions.
+        analysis = None if options.until_decided else _analysis(options, progress)
+        request = _request(options, command, looks)
         _check_command(request)
-        record(request, _target(options), chosen, progress, looks)
+        record(request, _target(options), chosen, progress, looks, analysis=analysis)
     else:
         settings = of_kernel(read_settings(options), dict(options.factor).get("kernel"))
         check_feature(options.feature)
-        options.runs = _rounds(options.runs, len(settings), progress)
-        request = _request(options, command, _rerun(name, options))
-        ab(request, settings, chosen, progress, force=options.force, append=options.append)
+        looks = _looks_at_pairs(options, len(settings), progress)
+        if looks is None:
+            options.runs = _rounds(options.runs, len(settings), progress)
+        request = _request(options, command, looks)
+        ab(
+            request,
+            settings,
+            chosen,
+            progress,
+            looks,
+            force=options.force,
+            append=options.append,
+            analysis=_analysis(options, progress),
+        )
+        if not options.quiet:
+            paths = [str(setting.path) for setting in settings]
+            sys.stdout.write(f"schedperf compare {format_template(paths)}\n")
 
 
 def _act(action: str, rest: Sequence[str]) -> None:
-    """Print the status of recordings by ``ab`` on this machine, or end and undo them."""
+    """Print the status of ``ab`` recordings, stop and undo them, or continue one."""
     options = boots.parse_action(action, rest)
     if boots.act(action, options):
         return
@@ -139,14 +161,21 @@ def _act(action: str, rest: Sequence[str]) -> None:
             "for one of --on"
         )
     folder = journal_folder()
-    if not journals(folder):
+    is_any = False
+    for line in stop(folder, options.output) if action == "stop" else status_lines(folder):
+        is_any = True
+        sys.stdout.write(f"{printable(line)}\n")
+        # A teardown is printed before it runs.
+        sys.stdout.flush()
+    if not is_any:
         sys.stdout.write("no recording is running, and nothing is left of a killed one\n")
-    for line in stop(folder) if action == "stop" else say_status(folder):
-        sys.stdout.write(f"{line}\n")
 
 
 def _boots_kernels(options: argparse.Namespace) -> bool:
-    """Return whether ``ab`` boots kernels; refuse options that only then are valid."""
+    """Return whether ``ab`` boots kernels.
+
+    :raises RecordError: it does not, but an option is only valid with --kernel
+    """
     if options.kernel:
         return True
     for name in OF_BOOTS:
@@ -159,7 +188,10 @@ def _boots_kernels(options: argparse.Namespace) -> bool:
 
 
 def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[str]:
-    """Check the options of each boot's recording; return the names of its settings."""
+    """Check the options of each boot's recording; return the names of its settings, [] if none.
+
+    :raises RecordError: an option is invalid, or cannot be combined with --kernel
+    """
     pair = ("base", "new")
     parts = ("", "_setup", "_teardown", "_label")
     for name in (*(f"{side}{part}" for side in pair for part in parts), "append"):
@@ -169,20 +201,26 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
                 f"--{option}: cannot be combined with --kernel; use -o PREFIX, and --setup "
                 "NAME=CMD for settings"
             )
+    for name in ("until_decided", "max_runs"):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise RecordError(
+                f"--{option}: cannot be combined with --kernel; set the number of boots with "
+                "--boots and of runs with -n"
+            )
     _choose(options)
     options.runs = options.runs or RUNS
     if command:
-        # The commits of the kernels are checked in the boot of each.
-        _request(
-            argparse.Namespace(**{**vars(options), "source": None}), command, _rerun("ab", options)
-        )
+        # The commit of each kernel is checked when that kernel is booted.
+        _request(argparse.Namespace(**{**vars(options), "source": None}), command)
     if not (options.setup or options.service or options.feature or options.teardown):
         return []
     return [str(setting.name) for setting in read_settings(options)]
 
 
 def _warn_of_left_over(progress: Progress) -> None:
-    for line in say_left_over(journal_folder()):
+    remove_abandoned()
+    for line in describe_left_over(journal_folder()):
         progress.warn(line)
 
 
@@ -212,17 +250,47 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
-    """Return the settings of the looks; set ``runs`` to its default if the user gave none."""
+    """Return the settings of interim analyses; None without --until-decided.
+
+    Set ``options.runs`` to its default if it was not given.
+    """
     if not options.until_decided:
-        for name in ("against", "max_runs"):
-            if getattr(options, name) is not None:
-                option = name.replace("_", "-")
-                raise RecordError(
-                    f"--{option}: only valid with --until-decided; add --until-decided"
-                )
+        _refuse_without_looks(options, ("against", "max_runs"))
         options.runs = options.runs or RUNS
         return None
     _check_looks(options)
+    return _begin_looks(options, options.against, progress)
+
+
+def _looks_at_pairs(options: argparse.Namespace, sides: int, progress: Progress) -> Looks | None:
+    """Return the settings of interim analyses of ``ab``; None without --until-decided.
+
+    With --until-decided, set ``options.runs`` to its default if it was not given.
+    """
+    if not options.until_decided:
+        _refuse_without_looks(options, ("max_runs",))
+        return None
+    if options.append:
+        raise RecordError(
+            "--append: cannot be combined with --until-decided, because interim tests are "
+            "planned before the first run; use -o PREFIX, or --append with a fixed -n"
+        )
+    if sides != PAIR:
+        raise RecordError(
+            f"--until-decided: {sides} sides (expected two); set the number of rounds with -n"
+        )
+    _check_has_analysis(options, "ab")
+    return _begin_looks(options, None, progress)
+
+
+def _refuse_without_looks(options: argparse.Namespace, names: Sequence[str]) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            option = name.replace("_", "-")
+            raise RecordError(f"--{option}: only valid with --until-decided; add --until-decided")
+
+
+def _begin_looks(options: argparse.Namespace, against: Path | None, progress: Progress) -> Looks:
     options.runs = first = options.runs or FIRST_LOOK
     max_runs = options.max_runs or MAX_RUNS
     if not FIRST_LOOK <= first <= max_runs <= MOST_BUDGETED:
@@ -230,7 +298,11 @@ def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
             f"-n {first} --max-runs {max_runs}: out of range (expected {FIRST_LOOK} <= n <= "
             f"max-runs <= {MOST_BUDGETED}, e.g. -n {FIRST_LOOK} --max-runs {MAX_RUNS})"
         )
-    return Looks(options.ask_fd, options.against, first, max_runs, progress)
+    return Looks(Analysis(options.ask_fd, progress), against, first, max_runs, progress)
+
+
+def _analysis(options: argparse.Namespace, progress: Progress) -> Analysis | None:
+    return None if options.ask_fd is None else Analysis(options.ask_fd, progress)
 
 
 def _check_looks(options: argparse.Namespace) -> None:
@@ -243,15 +315,22 @@ def _check_looks(options: argparse.Namespace) -> None:
         raise RecordError("--until-decided: no bundle to compare with; add --against base.tar")
     if options.against.resolve() == options.output.resolve():
         raise RecordError(f"{options.output}: given to both -o and --against; give another -o FILE")
+    _check_has_analysis(options, "record")
+
+
+def _check_has_analysis(options: argparse.Namespace, name: str) -> None:
     if options.ask_fd is None:
         raise RecordError(
             "--until-decided: not available in the recorder of `schedperf pack`, which does not "
-            "include the analysis; set the number of runs with -n, or use `schedperf record`"
+            f"include the analysis; set the number of runs with -n, or use `schedperf {name}`"
         )
 
 
 def _rounds(given: int | None, sides: int, progress: Progress) -> int:
-    """Return the number of rounds; warn if the order of the sides is then not balanced."""
+    """Return the number of rounds; warn if it makes the order of the sides unbalanced.
+
+    :param given: number that the user gave; None for the default
+    """
     if sides <= PAIR:
         return given or ROUNDS
     rounds = given or balanced_rounds(sides, ROUNDS)
@@ -265,7 +344,7 @@ def _rounds(given: int | None, sides: int, progress: Progress) -> int:
 
 
 def _request(
-    options: argparse.Namespace, command: Sequence[str], rerun: Rerun, looks: Looks | None = None
+    options: argparse.Namespace, command: Sequence[str], looks: Looks | None = None
 ) -> Request:
     if not command:
         raise RecordError("no command given; put it at the end, after --")
@@ -284,7 +363,6 @@ def _request(
         metrics=tuple(options.metric),
         vary=tuple(options.vary),
         options=_collector_options(options),
-        rerun=rerun,
         turn=options.turn,
         stop_file=options.stop_file,
         factors=dict(options.factor),
@@ -292,37 +370,13 @@ def _request(
         source=options.source,
         machine=options.machine,
         load=format_template(load) or None,
+        shareable=options.shareable,
     )
-
-
-def _rerun(name: str, options: argparse.Namespace) -> Rerun:
-    """Return the options with which this is recorded again, without those of files and runs."""
-    guest: list[str] | None = getattr(options, "guest", None)
-    if guest is not None:
-        return Rerun("vm", tuple(guest))
-    if options.booted is not None:
-        return Rerun(BY_BOOTS, tuple(options.booted))
-    words: list[str] = []
-    if options.collectors != ["default"]:
-        words += ["--with", ",".join(options.collectors)]
-    if options.instrumented is not None:
-        words += ["--instrumented", str(options.instrumented)]
-    if options.warmup != 1:
-        words += ["--warmup", str(options.warmup)]
-    for collector, setting, value in options.set:
-        words += ["--set", f"{collector}.{setting}={value}"]
-    if options.load:
-        words.append(f"--with-load={options.load}")
-    if options.pelt_loader is not None:
-        words += ["--pelt-loader", options.pelt_loader]
-    if options.timeout is not None:
-        words += ["--timeout", f"{options.timeout:.9f}".rstrip("0").rstrip(".")]
-    return Rerun(name, tuple(words))
 
 
 def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
     settings = list(options.set)
-    # Some settings have options of their own because everyone needs them.
+    # Common settings have their own options.
     if options.kernel_files is not None:
         folder = str(Path(options.kernel_files).absolute())
         settings += [(name, "kernel_files", folder) for name in ("host", "layout", "perf_c2c")]
@@ -330,6 +384,8 @@ def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str,
         settings.append((LOAD, "command", options.load))
     if options.pelt_loader is not None:
         settings.append(("bpf_pelt", "loader", options.pelt_loader))
+    if options.shareable:
+        settings.append(("layout", "addresses", "no"))
     if options.timeout is not None:
         settings.append(("workload", "timeout_s", str(options.timeout)))
     return _group(settings)
@@ -337,7 +393,9 @@ def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str,
 
 def _choose(options: argparse.Namespace) -> Chosen:
     beside = (LOAD,) if options.load else ()
-    chosen = choose(options.collectors, options.attempted, beside=beside)
+    chosen = choose(
+        options.collectors, options.attempted, beside=beside, shareable=options.shareable
+    )
     check_reachable(chosen, options.instrumented)
     check_set(_group(options.set), chosen)
     return chosen
@@ -352,7 +410,7 @@ def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str
 
 
 def _check_command(request: Request) -> None:
-    """Refuse an unknown program before anything is recorded."""
+    """Reject an unknown program before anything is recorded."""
     for point in request.points:
         program = fill(request.template[:1], point)[0]
         if shutil.which(program) is None:
@@ -374,7 +432,7 @@ def _target(options: argparse.Namespace) -> Target:
 
 
 def _exec(options: argparse.Namespace, command: Sequence[str]) -> NoReturn:
-    """Become the command, with the attributes of the options."""
+    """Replace this process by the command, with the attributes of the options."""
     if not command:
         raise RecordError("no command given; put it at the end, after --")
     if options.nice is not None:
@@ -404,7 +462,7 @@ def _run_doctor(options: argparse.Namespace) -> None:
         sys.stdout.write(to_json(examined))
         return
     is_terminal = sys.stdout.isatty()
-    # Output that a program reads is not cut.
+    # Output for programs is not shortened.
     columns = shutil.get_terminal_size().columns if is_terminal or "COLUMNS" in os.environ else None
     coloured = is_terminal and not os.environ.get("NO_COLOR")
     sys.stdout.write(format_text(examined, Paper(columns, coloured), verbose=options.verbose))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record what makes the scheduler treat CPUs differently.
+"""Record what makes the scheduler treat CPUs differently: energy model and asymmetric domains.
 
-The energy model of the kernel, and the domains at which the scheduler packs tasks on preferred CPUs
-or knows of different capacities::
+These are the energy model of the kernel, and the domains in which the scheduler packs tasks on
+preferred CPUs or accounts for different capacities::
 
     {"energy_model": {"cpu0": {"cpus": "0-3", "states": [[300000, 9000, 1200], …]}, …},
      "asym_domains": {"SD_ASYM_PACKING": ["MC"], "SD_ASYM_CPUCAPACITY": [], …}}
@@ -26,7 +26,7 @@ MOUNT_DEBUGFS = "run `mount -t debugfs none /sys/kernel/debug` as root"
 
 
 def asymmetry_finders(system: System) -> Finders:
-    """Return finders of what the group sched records of asymmetric machines."""
+    """Return a function per value about unequal CPUs in the group ``sched`` of host.json."""
     return {
         "itmt": lambda: _flag(system.first_text(*ITMT), ITMT[0]),
         "energy_model": lambda: _energy_model(system),
@@ -49,7 +49,7 @@ def _energy_model(system: System) -> dict[str, dict[str, object]]:
         is_mounted = system.exists(DEBUG_SCHED)
         remedy = "" if is_mounted else MOUNT_DEBUGFS
         raise Unavailable(error.reason, remedy) from error
-    # Devices have a model as well, without a file "cpus".
+    # Other devices have an energy model as well, but no file "cpus".
     return {
         domain.rpartition("/")[2]: {
             "cpus": format_cpu_list(parse_cpu_list(system.text(f"{domain}/cpus"))),
@@ -72,7 +72,10 @@ def _states(system: System, domain: str) -> list[list[int]]:
 
 
 def _asym_domains(system: System) -> dict[str, list[str]]:
-    """Return the levels of the scheduling domains that have each flag, the smallest first."""
+    """Return by flag the levels of the scheduling domains that have it, the smallest first.
+
+    Only the first CPU of each type is examined.
+    """
     folder = f"{DEBUG_SCHED}/domains"
     levels: dict[str, dict[str, None]] = {flag: {} for flag in ASYM_FLAGS}
     for cpu in _examples(system):
@@ -84,7 +87,10 @@ def _asym_domains(system: System) -> dict[str, list[str]]:
 
 
 def _examples(system: System) -> list[int]:
-    """Return the first CPU of each type that has domains."""
+    """Return the first online CPU of each type.
+
+    :raises Unavailable: the scheduling domains in debugfs cannot be read
+    """
     type_of = type_of_cpu(system)
     first: dict[str, int] = {}
     for cpu in online_cpus(system):

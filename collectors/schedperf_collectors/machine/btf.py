@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read the few facts of the kernel's BTF that a collector needs.
+"""Read the parts of the kernel's BTF that collectors need.
 
-Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. Types are walked
-once, by their sizes; only the requested names are decoded.
+Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. Each function walks all types once,
+by their sizes; it decodes only the requested names.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class _Type:
 
 
 def run_queues_offset(btf: bytes) -> int:
-    """Return the offset of the per-CPU variable ``runqueues`` in a CPU's unit.
+    """Return the offset of ``runqueues`` in the section of per-CPU variables, in bytes.
 
     :param btf: BTF of vmlinux
-    :raises Unavailable: damaged, or without per-CPU variables
+    :raises Unavailable: the BTF is damaged, has a type of an unknown kind, or has no such variable
     """
     try:
         return _run_queues_offset(btf)
@@ -102,7 +102,8 @@ def _walk(btf: bytes, order: str, at: int, end: int) -> Iterator[_Type]:
 def function_arguments(btf: bytes, names: Collection[str]) -> dict[str, int]:
     """Return the number of arguments of functions of vmlinux; functions not in BTF are omitted.
 
-    :raises Unavailable: damaged
+    :param btf: BTF of vmlinux
+    :raises Unavailable: the BTF is damaged, or has a type of an unknown kind
     """
     try:
         return dict(_function_arguments(btf, names))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tell the types of CPU cores apart, as the kernel reports them.
+"""Distinguish the types of CPU cores that the kernel reports.
 
-Hybrid Intel CPUs have a PMU per type of core (``cpu_core``, ``cpu_atom``), others a type in
-debugfs, arm64 the numbers of MIDR_EL1 and the capacity of each CPU::
+Hybrid Intel CPUs have a PMU per type of core (``cpu_core``, ``cpu_atom``), other x86 CPUs a type in
+debugfs, and arm64 has MIDR_EL1 and the capacity of each CPU::
 
     {"cpu_core": {"cpus": "0-15", "capacities": null, "threads_per_core": 2, "midr": null,
                   "pmu": "cpu_core"},
      "cpu_atom": {"cpus": "16-23", …}}
 
-Each CPU that is online has one type. The types are in the order of their first CPUs.
+Each online CPU has one type. The types are in the order of their first CPUs. A value is null if the
+kernel does not report it; ``capacities`` and ``midr`` are lists of distinct values.
 """
 
 from __future__ import annotations
@@ -26,24 +27,25 @@ from schedperf_collectors.contract import (
 from schedperf_collectors.machine.cpu import CPUS, online_cpus
 from schedperf_collectors.machine.system import Finders, System, attempt, or_none
 
-# As perf, which takes a PMU with a file "cpus" as one of CPU cores; others have "cpumask".
+# As in perf: a PMU of CPU cores has a file "cpus", others have "cpumask".
 PMUS = "/sys/bus/event_source/devices"
 # Since v6.13 ("x86/cpu: Add CPU type to struct cpuinfo_topology").
 X86_CPUS = "/sys/kernel/debug/x86/topo/cpus"
-# What intel_pmu_init() calls the PMUs of hybrid CPUs; Arm's are "armv8_cortex_a53" and the like.
+# Names of the PMUs of hybrid CPUs in intel_pmu_init(); those of Arm are "armv8_cortex_a53" and
+# similar.
 X86_PMU = re.compile(r"cpu_\w+")
 CPU_TYPE = re.compile(r"^cpu_type:\s*(\w+)$", re.MULTILINE)
 UNKNOWN_TYPE = "unknown"
-# The name where all CPUs are alike and the kernel has no name for them.
+# The name if all CPUs are alike and the kernel has no name for them.
 ONLY_TYPE = "CPU"
-# More would be broken files, not types of cores.
+# A larger number indicates broken files.
 MOST_TYPES = 32
 
 Value = TypeVar("Value", int, str)
 
 
 class _Core(NamedTuple):
-    # What is known of one CPU.
+    # The facts about one CPU.
     pmu: str | None
     cpu_type: str | None
     midr: int | None
@@ -51,7 +53,7 @@ class _Core(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The type as the kernel names it; by its core, or else "" where only numbers are known."""
+        """Return the x86 PMU or CPU type, else the Arm core, else another PMU; "" if none."""
         if self.pmu is not None and X86_PMU.fullmatch(self.pmu):
             return self.pmu
         if self.cpu_type is not None:
@@ -62,13 +64,16 @@ class _Core(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Equal for CPUs of one type; cores of Arm with another capacity are another type."""
+        """Return a key that is equal for CPUs of one type: its name and capacity.
+
+        The capacity is None if the CPU has a name and no MIDR: x86 types do not differ by capacity.
+        """
         is_named_by_kernel = self.midr is None and self.name
         return self.name, None if is_named_by_kernel else self.capacity
 
 
 def core_type_finders(system: System) -> Finders:
-    """Return finders of the types of cores, and of the CPUs that share a core."""
+    """Return a function per value of the group ``topology``: types of cores, and SMT siblings."""
     return {
         "types": lambda: describe_types(system),
         "siblings": lambda: _siblings(system),
@@ -76,9 +81,12 @@ def core_type_finders(system: System) -> Finders:
 
 
 def describe_types(system: System) -> dict[str, dict[str, object]]:
-    """Return what is known of each type of CPU core, by name.
+    """Return the properties of each type of CPU core, by name.
 
-    :raises Unavailable: the kernel does not tell types of cores apart
+    If all CPUs are alike, there is one type, called :data:`ONLY_TYPE` if the kernel has no name.
+
+    :raises Unavailable: the kernel reports nothing about types of cores, or more types than
+        :data:`MOST_TYPES`, or does not list the online CPUs
     """
     cores = _cores(system)
     return {
@@ -94,13 +102,15 @@ def describe_types(system: System) -> dict[str, dict[str, object]]:
 
 
 def type_of_cpu(system: System) -> dict[int, str]:
-    """Return the name of the type of each CPU that is online; empty where there are not several."""
+    """Return the name of each online CPU's type; empty if there is only one type, or none known."""
     types = or_none(lambda: _by_type(_cores(system))) or {}
     return {cpu: name for name, cpus in types.items() for cpu in cpus} if len(types) > 1 else {}
 
 
 def core_pmus(system: System) -> dict[str, list[int]]:
-    """Return the CPUs that are online of each PMU of CPU cores; empty with one PMU for all.
+    """Return the online CPUs of each PMU of CPU cores, in the order of the first CPUs.
+
+    The result is empty unless there are 2 to :data:`MOST_TYPES` such PMUs.
 
     >>> core_pmus(System())  # doctest: +SKIP
     {'cpu_core': [0, 1, 2, 3], 'cpu_atom': [4, 5]}
@@ -195,6 +205,6 @@ def _threads_per_core(system: System, cpus: list[int]) -> int | None:
 
 
 def _siblings(system: System) -> list[str]:
-    """Return the CPUs of each core that has several, as the kernel lists them: ``0-1``."""
+    """Return the CPUs of each core with several hardware threads, as CPU lists: ``0-1``."""
     cores = {tuple(_sibling_list(system, cpu)) for cpu in online_cpus(system)}
     return [format_cpu_list(cpus) for cpus in sorted(cores) if len(cpus) > 1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""host.json: the groups cpu, topology, cpufreq and cpuidle.
+"""Record the groups cpu, topology, cpufreq and cpuidle of host.json.
 
-Each function returns a finder for each value of its group; a finder raises
-:class:`Unavailable` with the reason why the value is null.
+Each function named ``…_finders`` returns a finder for each value of its group: a function that
+returns the value, or raises :class:`Unavailable` with the reason why the value is null.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEVELS = ("core", "cluster", "llc", "socket", "node")
 
 
 def cpu_finders(system: System) -> Finders:
-    """Return finders of the processor."""
+    """Return a function per value of the group ``cpu`` of host.json."""
     return {
         "model": lambda: _cpu_model(system),
         "vendor": lambda: cpuinfo_field(system, "vendor_id", "CPU implementer", "vendor"),
@@ -44,7 +44,7 @@ def cpuinfo_field(system: System, *names: str) -> str:
     """Return a field of /proc/cpuinfo; different values of different CPUs are joined by " + ".
 
     :param names: its names on different architectures; the first existing one is used
-    :raises Unavailable: there is no such field
+    :raises Unavailable: /proc/cpuinfo lacks the field or cannot be read
     """
     text = system.text("/proc/cpuinfo")
     for name in names:
@@ -55,17 +55,17 @@ def cpuinfo_field(system: System, *names: str) -> str:
 
 
 def online_cpus(system: System) -> list[int]:
-    """Return the numbers of the CPUs that are online.
+    """Return the numbers of the online CPUs, in ascending order.
 
-    :raises Unavailable: /sys does not say
+    :raises Unavailable: /sys does not list them
     """
     return parse_cpu_list(system.text(f"{CPUS}/online"))
 
 
 def possible_cpus(system: System) -> list[int]:
-    """Return the numbers of the CPUs that this kernel may ever have, in ascending order.
+    """Return the numbers of the possible CPUs of this kernel, in ascending order.
 
-    :raises Unavailable: /sys does not say
+    :raises Unavailable: /sys does not list them
     """
     return parse_cpu_list(system.text(f"{CPUS}/possible"))
 
@@ -85,7 +85,7 @@ def _family_model_stepping(system: System) -> str:
         return "-".join(cpuinfo_field(system, name) for name in names)
     except Unavailable:
         part, variant = (cpuinfo_field(system, f"CPU {name}") for name in ("part", "variant"))
-        # As Arm writes it: r1p2 is variant 1, revision 2.
+        # In Arm's notation: r1p2 is variant 1, revision 2.
         return f"{part} r{variant}p{cpuinfo_field(system, 'CPU revision')}"
 
 
@@ -103,12 +103,12 @@ def _l1_line_bytes(system: System) -> int:
             ):
                 return system.integer(f"{index}/coherency_line_size")
     except Unavailable:
-        pass  # A machine without cache directories; the C library may know.
+        pass  # On a machine without cache directories, the C library may know the size.
     return getconf("LEVEL1_DCACHE_LINESIZE")
 
 
 def topology_finders(system: System) -> Finders:
-    """Return finders of the topology."""
+    """Return a function per value of the group ``topology`` of host.json."""
     return {
         "cpus": lambda: [_cpu_place(system, cpu) for cpu in online_cpus(system)],
         "nodes": lambda: {
@@ -156,14 +156,20 @@ def _last_level_cache(system: System, folder: str) -> int:
 
 
 def missing_levels(cpus: object) -> Iterator[tuple[str, str]]:
-    """Yield path and reason of each level that no CPU has."""
+    """Yield ``topology.cpus.LEVEL`` and the reason for each level that no CPU has.
+
+    :param cpus: the value "cpus" of the group ``topology``; nothing is yielded if it is unknown
+    """
     for level in LEVELS:
         if isinstance(cpus, list) and cpus and all(cpu[level] is None for cpu in cpus):
             yield f"topology.cpus.{level}", f"{CPUS}/cpu*: no CPU reports its {level}"
 
 
 def cpufreq_finders(system: System) -> Finders:
-    """Return finders of the frequency settings."""
+    """Return the functions that read the ``cpufreq`` values of host.json, by name.
+
+    Those of :mod:`schedperf_collectors.machine.policies` belong to the same group.
+    """
     return {
         "driver": lambda: _of_policies(system, "scaling_driver"),
         "governor": lambda: _of_policies(system, "scaling_governor"),
@@ -199,7 +205,7 @@ def _boost(system: System) -> bool:
 
 
 def cpuidle_finders(system: System) -> Finders:
-    """Return finders of the idle states."""
+    """Return a function per value of the group ``cpuidle`` of host.json."""
     return {
         "driver": lambda: system.text(f"{CPUS}/cpuidle/current_driver"),
         "governor": lambda: system.first_text(

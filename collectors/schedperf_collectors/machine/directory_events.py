@@ -21,10 +21,11 @@ _BUFFER_BYTES = 64 << 10
 
 
 class Event(NamedTuple):
-    """A change.
+    """A change of a directory or file.
 
-    :ivar watch: what :meth:`Inotify.watch` returned; -1 if events were lost
-    :ivar name: of the entry that was created in a directory; "" for a file
+    :ivar watch: number returned by :meth:`Inotify.watch`; -1 if events were lost
+    :ivar mask: what changed: bits ``IN_…``
+    :ivar name: name of the entry that changed in a watched directory; "" for a watched file
     """
 
     watch: int
@@ -50,12 +51,17 @@ class Inotify:
         return int(self._descriptor)
 
     def watch(self, path: str, mask: int) -> int | None:
-        """Watch a file or directory; None if it does not exist or there are too many watches."""
+        """Watch a file or directory; return the number of the watch.
+
+        :param mask: the changes to report: bits ``IN_…``
+        :return: None if the kernel refuses: the path is missing or not readable, or there are too
+            many watches
+        """
         watch = int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask))
         return watch if watch >= 0 else None
 
     def events(self) -> Iterator[Event]:
-        """Yield the changes since the last call."""
+        """Yield the queued changes, at most 64 KiB of them; a later call yields the rest."""
         try:
             content = os.read(self._descriptor, _BUFFER_BYTES)
         except BlockingIOError:

@@ -2,7 +2,7 @@
 """Find the entries of an ELF file's procedure linkage table (PLT), which has no symbols.
 
 An entry jumps to the address in a slot of the global offset table; a relocation of the slot names
-the function. perf calls the entry of ``read`` ``read@plt``.
+the function. perf names the entry of the function ``read`` as ``read@plt``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _ADDRESS_MASK = (1 << 64) - 1
 
 
 class PltEntry(NamedTuple):
-    """One entry.
+    """One entry of the table.
 
-    :param address: of its first instruction
+    :param address: address of its first instruction
+    :param size: size in bytes
     :param slot: address of the slot of the global offset table
     """
 
@@ -38,10 +39,13 @@ class PltEntry(NamedTuple):
 
 
 def plt_entries(machine: int, code: bytes, address: int, entry_bytes: int) -> Iterator[PltEntry]:
-    """Yield the entries of a section, and the header, whose slot has no relocation.
+    """Yield the entries of a section, and its header if it has one.
 
-    :param machine: e_machine; entries are known of x86-64 and arm64
-    :param address: of the section
+    Callers recognise the header by its slot, which has no relocation.
+
+    :param machine: e_machine; nothing is yielded unless it is x86-64 or arm64
+    :param code: contents of the section
+    :param address: address of the section
     :param entry_bytes: size of an entry as the section header has it; 0 if unknown
     """
     if machine == X86_64:

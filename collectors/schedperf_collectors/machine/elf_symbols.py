@@ -46,12 +46,12 @@ _SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_DYNSYM = 2, 4, 8, 11
 _STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
-# 60,000 functions of other libraries; and a million relocations, of which a browser has more.
+# 60,000 functions of other libraries; or a million relocations, which is exceeded by browsers.
 MOST_PLT_BYTES = 1 << 20
 MOST_RELOCATION_BYTES = 24_000_000
 # Offsets in a file are loff_t, which is signed.
 _OFFSET_LIMIT = 1 << 63
-# Where 16 bits are too few, e_phnum says this, and the first section header has the number.
+# If 16 bits are too few, e_phnum has this value, and the first section header has the number.
 _PN_XNUM = 0xFFFF
 _DEBUGDATA = b".gnu_debugdata"
 
@@ -70,7 +70,8 @@ class ElfFunctions:
     :param build_id: hexadecimal; None if the file has none
     :param table: source of the symbols: ``.symtab``, ``.symtab of the debug file``,
         ``.dynsym``, or ``.dynsym and .gnu_debugdata``
-    :param functions: sorted by offset, of several at one offset the best
+    :param functions: sorted by offset, with the symbol that perf would choose of several at one
+        offset; entries of the PLT are included as ``NAME@plt``
     """
 
     build_id: str | None
@@ -116,9 +117,10 @@ _Symbol = tuple[int, int, int, str]
 
 
 def read_functions(path: Path) -> ElfFunctions:
-    """Read the functions of a file.
+    """Read the functions of a file, or of its debug file in ``DEBUG_FILES`` if it has no .symtab.
 
-    :raises BadElf: it cannot be opened, is not an ELF file, or is damaged
+    :raises BadElf: it cannot be opened, is not an ELF file, is damaged, has no functions, or
+        exceeds a limit
     """
     return _read_with(lambda stream: parse_functions(stream, DEBUG_FILES), path)
 
@@ -126,7 +128,7 @@ def read_functions(path: Path) -> ElfFunctions:
 def read_build_id(path: Path) -> str | None:
     """Return the build id of a file, hexadecimal; None if it has none.
 
-    :raises BadElf: it cannot be opened, is not an ELF file, or is damaged
+    :raises BadElf: it cannot be opened, is not an ELF file, is damaged, or exceeds a limit
     """
     return _read_with(lambda stream: _Elf(stream).build_id(), path)
 
@@ -148,7 +150,8 @@ def parse_functions(stream: BinaryIO, debug_files: Path | None = None) -> ElfFun
     """Read the functions of an ELF file that is open, or in memory.
 
     :param debug_files: directory of separate debug files by build id; None to use none
-    :raises BadElf: not an ELF file, or damaged
+    :raises BadElf: it is not an ELF file, is damaged, has no functions, or exceeds a limit
+    :raises OSError: it, or its debug file, cannot be read
     """
     elf = _Elf(stream)
     build_id = elf.build_id()
@@ -274,7 +277,7 @@ class _Elf:
                 yield entry.address, entry.size, _STB_GLOBAL, f"{function}@plt"
 
     def _named_slots(self, slots: Container[int]) -> Iterator[tuple[int, str]]:
-        # The functions that the dynamic linker puts into slots of the global offset table.
+        # The functions whose addresses the dynamic linker writes to the global offset table.
         table = self.section_of_kind(_SHT_DYNSYM)
         if self._shape is not _SHAPES[2] or table is None or table.link >= len(self.sections):
             return
@@ -290,7 +293,7 @@ class _Elf:
                 if slot in slots:
                     at = (info >> 32) * layout.size
                     if not at:
-                        # A function that chooses another one by the kind of CPU has no symbol.
+                        # An IFUNC, which selects another function by CPU type, has no symbol.
                         yield slot, f"*ABS*+{addend:#x}"
                     elif at + layout.size <= len(symbols):
                         yield slot, _name_at(names, layout.unpack_from(symbols, at)[0])

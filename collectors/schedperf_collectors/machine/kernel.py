@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""host.json: the groups kernel, sched and cgroup.
+"""Record the groups kernel, sched and cgroup of host.json.
 
-Each function returns a finder for each value of its group; a finder raises
-:class:`Unavailable` with the reason why the value is null.
+Each function named ``…_finders`` returns a finder for each value of its group: a function that
+returns the value, or raises :class:`Unavailable` with the reason why the value is null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from schedperf_collectors.machine.system import (
 SYSCTL = "/proc/sys/kernel"
 # debugfs since v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs").
 DEBUG_SCHED = "/sys/kernel/debug/sched"
-# What CONFIG_PREEMPT_… options are called where the model can be chosen at boot (preempt=…).
+# Names of the CONFIG_PREEMPT_… options if the model can be selected at boot (preempt=…).
 PREEMPT_OPTIONS = {
     "CONFIG_PREEMPT_RT": "rt",
     "CONFIG_PREEMPT_LAZY": "lazy",
@@ -38,7 +38,10 @@ PREEMPT_OPTIONS = {
 
 
 def kernel_finders(system: System, options: Mapping[str, str]) -> Finders:
-    """Return finders of the running kernel."""
+    """Return a function per value of the group ``kernel`` of host.json.
+
+    :param options: ``kernel_files`` may name a directory with the kernel's configuration
+    """
     return {
         "release": lambda: system.text(f"{SYSCTL}/osrelease"),
         "version": lambda: system.text(f"{SYSCTL}/version"),
@@ -63,7 +66,10 @@ def _compiler(system: System) -> str:
 
 
 def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
-    """Return finders of the scheduler's settings."""
+    """Return a function per value of the group ``sched`` of host.json.
+
+    :param options: ``kernel_files`` may name a directory with the kernel's configuration
+    """
 
     def tunable(name: str) -> Callable[[], int]:
         return lambda: to_integer(
@@ -100,7 +106,7 @@ def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
     }
 
 
-# Read in microseconds, and written by people and by tuned.
+# Values that users and tuned may write during a recording; each is read within microseconds.
 WRITABLE = (
     "autogroup",
     "features",
@@ -120,7 +126,10 @@ WRITABLE = (
 
 
 def settings_in_force(system: System) -> dict[str, dict[str, object]]:
-    """Return what the scheduler is set to now, of host.json the values that can be written."""
+    """Return the current values of :data:`WRITABLE`, as ``{"sched": {NAME: VALUE}}``.
+
+    Values that are not available are left out.
+    """
     finders = sched_finders(system, {})
     values = {name: attempt(finders[name])[0] for name in WRITABLE}
     return {"sched": {name: value for name, value in values.items() if value is not None}}
@@ -142,7 +151,7 @@ def _preempt(system: System, options: Mapping[str, str]) -> str:
         return bracketed(shown, "()")
     if "PREEMPT_RT" in system.text(f"{SYSCTL}/version"):
         return "rt"
-    # Logged by kernels that choose at boot (CONFIG_PREEMPT_DYNAMIC), and at each later change.
+    # Logged by kernels that select the model at boot (CONFIG_PREEMPT_DYNAMIC), and at each change.
     logged = or_none(lambda: preempt_models(system))
     if logged:
         return logged[-1]
@@ -157,9 +166,9 @@ def _preempt(system: System, options: Mapping[str, str]) -> str:
 
 
 def cgroup_finders(system: System, pid: int) -> Finders:
-    """Return finders of the workload's cgroup.
+    """Return a function per value of the group ``cgroup`` of host.json.
 
-    :param pid: a process of the workload's own cgroup
+    :param pid: a process in the workload's cgroup and with its CPU mask
     """
     return {
         "version": lambda: cpu_cgroup(system, pid)[0],
@@ -175,7 +184,10 @@ def cgroup_finders(system: System, pid: int) -> Finders:
 def cpu_cgroup(system: System, pid: int) -> tuple[int, str]:
     """Return the version of the hierarchy with the cpu controller, and a process's path in it.
 
-    :raises Unavailable: no hierarchy has the controller
+    If no hierarchy of version 1 has the controller, that of version 2 is returned, whether or not
+    the controller is enabled in it.
+
+    :raises Unavailable: /proc/PID/cgroup lacks the hierarchy or cannot be read
     """
     # Lines are "ID:CONTROLLERS:PATH"; the one without controllers is version 2 (cgroups(7)).
     text = system.text(f"/proc/{pid}/cgroup")
@@ -211,7 +223,8 @@ def _uclamp(system: System, pid: int, limit: str) -> str:
 def cgroup_folder(system: System, version: int, path: str) -> str:
     """Return the directory of a cgroup.
 
-    :param path: in its hierarchy, as :func:`cpu_cgroup` returns it
+    :param version: version of its hierarchy, 1 or 2
+    :param path: path in its hierarchy, from :func:`cpu_cgroup`
     :raises Unavailable: the hierarchy is not mounted
     """
     # A line of mountinfo: ID PARENT DEVICE ROOT MOUNT OPTIONS … - TYPE SOURCE SUPER_OPTIONS.
@@ -225,7 +238,7 @@ def cgroup_folder(system: System, version: int, path: str) -> str:
         raise Unavailable(f"cgroup version {version} is not mounted")
     # A mount can show only a part of the hierarchy (containers).
     root = mount.group(1).rstrip("/")
-    inside = path[len(root) :] if root and path.startswith(root) else path
+    inside = path[len(root) :] if f"{path}/".startswith(f"{root}/") else path
     return f"{mount.group(2)}/{inside.strip('/')}".rstrip("/")
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find the running kernel's configuration, symbols, functions and build id.
 
-Distributions install these files in different directories; ``kernel_files`` names another one
-(a build tree, an unpacked package). Files of another kernel may have the same release, so a
-System.map is accepted only if it matches the running kernel's symbols.
+Distributions install these files in different directories; the collector's option ``kernel_files``
+names a further one (a build tree, an unpacked package), which is searched before these. Files of
+another kernel may have the same release, so a System.map is accepted only if it matches the running
+kernel's symbols.
 
 A compiler may inline a static function, or emit only a part or a modified copy of it, such as
 ``update_cfs_group.isra.0``. A probe would then not observe the function itself.
@@ -37,8 +38,11 @@ GLOBAL_FUNCTION = re.compile(r"^([0-9a-f]{8,16}) T (\S+)$", re.MULTILINE)
 
 
 def find_config(system: System, options: Mapping[str, str]) -> tuple[str, str]:
-    """Return the running kernel's configuration and its source.
+    """Return the running kernel's configuration and the path of its source.
 
+    /proc/config.gz comes first; other files are found by the kernel's release.
+
+    :param options: ``kernel_files`` may name a directory
     :raises Unavailable: it was not found
     """
     release = system.text("/proc/sys/kernel/osrelease")
@@ -63,6 +67,8 @@ def find_config(system: System, options: Mapping[str, str]) -> tuple[str, str]:
 def config_value(config: str, name: str) -> str:
     """Return the value of an option: "y", "m", a number or text.
 
+    :param config: the configuration, from :func:`find_config`
+    :param name: name of the option, e.g. "CONFIG_HZ"
     :raises Unavailable: it is not set
     """
     match = re.search(rf"^{re.escape(name)}=(.*)$", config, re.MULTILINE)
@@ -72,17 +78,17 @@ def config_value(config: str, name: str) -> str:
 
 
 def read_symbols(system: System) -> bytes:
-    """Return the running kernel's symbols; all addresses are 0 if they are hidden.
+    """Return /proc/kallsyms; all addresses are 0 if they are hidden from this user.
 
-    :raises Unavailable: there are none, or they are hidden from this user
+    :raises Unavailable: the file does not exist, cannot be read, or is too large
     """
     return system.bytes("/proc/kallsyms", SYMBOLS_LIMIT_BYTES)
 
 
 def read_kallsyms(system: System) -> bytes:
-    """Return the running kernel's symbols with their addresses.
+    """Return /proc/kallsyms if it has addresses.
 
-    :raises Unavailable: they or their addresses are hidden from this user
+    :raises Unavailable: the file cannot be read, or the addresses are hidden from this user
     """
     content = read_symbols(system)
     if not re.search(rb"^0*[1-9a-f]", content, re.MULTILINE):
@@ -93,8 +99,9 @@ def read_kallsyms(system: System) -> bytes:
 def find_system_map(system: System, options: Mapping[str, str], kallsyms: bytes) -> bytes:
     """Return the System.map of the running kernel.
 
+    :param options: ``kernel_files`` may name a directory
     :param kallsyms: the running kernel's symbols; empty if they are hidden
-    :raises Unavailable: there is none, or none that matches the running kernel
+    :raises Unavailable: there is none, none matches the running kernel, or ``kallsyms`` is empty
     """
     release = system.text("/proc/sys/kernel/osrelease")
     given = (f"System.map-{release}", "System.map")
@@ -134,7 +141,7 @@ def _checked_map(root: System, name: str, running: Mapping[str, int]) -> bytes:
 def build_id(system: System) -> str:
     """Return the running kernel's build id, hexadecimal, from its ELF notes.
 
-    :raises Unavailable: it has no build id
+    :raises Unavailable: it has no build id, or /sys/kernel/notes cannot be read
     """
     notes = system.bytes("/sys/kernel/notes", NOTES_LIMIT_BYTES)
     own_id = gnu_build_id(notes, "<" if _is_little_endian(notes) else ">")
@@ -174,17 +181,18 @@ def _global_functions(symbols: bytes) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class KernelFunctions:
-    """The functions found.
+    """The functions that were found among the kernel's symbols.
 
     :param addresses: addresses of each function; 0 if hidden from this user
-    :param copies: for missing functions, the names of their copies
+    :param copies: names of the compiler's copies of a function, ``update_cfs_group.isra.0``; the
+        function itself may exist too
     """
 
     addresses: Mapping[str, tuple[int, ...]]
     copies: Mapping[str, tuple[str, ...]]
 
     def first(self, names: Iterable[str]) -> str | None:
-        """Return the first of several names that exists."""
+        """Return the first of several names that exists; None if none does."""
         return next((name for name in names if name in self.addresses), None)
 
     def why_missing(self, name: str) -> str:
@@ -195,7 +203,7 @@ class KernelFunctions:
         return "inlined or not built: not in the kernel's symbols"
 
     def address(self, name: str) -> tuple[int | None, str]:
-        """Return a function's address and "", or None and why it is unknown."""
+        """Return a function's address and "", or None and why it is unknown or ambiguous."""
         addresses = self.addresses.get(name)
         if addresses is None:
             return None, self.why_missing(name)
@@ -209,7 +217,7 @@ class KernelFunctions:
 def find_functions(system: System, names: Iterable[str]) -> KernelFunctions:
     """Look for functions among the symbols of the kernel itself, not of modules.
 
-    :raises Unavailable: no symbols found
+    :raises Unavailable: /proc/kallsyms cannot be read
     """
     alternatives = "|".join(map(re.escape, names))
     line = re.compile(rf"^([0-9a-f]+) [tTwW] ({alternatives})(\.[\w.]+)?$".encode(), re.MULTILINE)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find and kill processes that a command leaves running in sessions of their own.
+"""Find and kill processes that a command leaves running in their own sessions.
 
-The recorder is their *subreaper*: what a command leaves behind becomes the recorder's child, where
-it can be found. No cgroup is made, because one with the controller ``cpu`` is a task group:
-its tasks would be scheduled differently.
+The recorder is their *subreaper*: orphans of a command become children of the recorder, which can
+find them. No cgroup is created, because a cgroup with the controller ``cpu`` is a task group, in
+which tasks would be scheduled differently.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, Callable
+
+from schedperf_collectors.machine.changed import GUARD
+from schedperf_collectors.machine.processes import TICKS_PER_S, Process, all_processes, pids
 
 # From prctl(2).
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-# A killed process may sleep in the kernel for some time.
+# A killed process may stay in an uninterruptible sleep for some time.
 _END_LIMIT_S = 5.0
 _POLL_S = 0.005
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The processes right before a command runs; what began later may be the command's.
+    """The processes right before a command runs; later processes may belong to the command.
 
-    :param pids: of the whole machine
-    :param ticks: since boot
+    :param pids: process ids of the whole machine
+    :param ticks: time since boot in clock ticks (SC_CLK_TCK per second)
     """
 
     pids: frozenset[int]
@@ -39,34 +42,28 @@ class Moment:
 
     @classmethod
     def now(cls) -> Moment:
-        """Return this moment."""
-        ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-        return cls(frozenset(_pids()), ticks)
+        """Return the current moment."""
+        ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
+        return cls(frozenset(pids()), ticks)
 
-    def precedes(self, process: _Process) -> bool:
-        """Return whether a process began later; its number may have been another's before."""
+    def precedes(self, process: Process) -> bool:
+        """Return whether a process began after this moment, also if it reuses an earlier pid."""
         return process.pid not in self.pids or process.began_ticks > self.ticks
 
 
-@dataclass(frozen=True)
-class _Process:
-    pid: int
-    name: str
-    state: str
-    parent: int
-    group: int
-    began_ticks: int
-
-
 def adopt_orphans(*, adopts: bool = True) -> None:
-    """Become the parent of all descendants whose parent ends; or no longer."""
+    """Make this process the new parent of descendants whose own parent ends (subreaper).
+
+    :param adopts: False to stop being a subreaper
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 def end_with_parent(parent: int, signum: int = signal.SIGTERM) -> None:
-    """Ask for a signal when the parent dies; called in a new child.
+    """Make the kernel send this process a signal when its parent ends; call it in a new child.
 
-    :param parent: its process number; the child is ended if the parent is already gone
+    :param parent: pid of the parent; if it has already ended, this process exits with status 128
+        plus ``signum``
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
     if os.getppid() != parent:
@@ -74,14 +71,22 @@ def end_with_parent(parent: int, signum: int = signal.SIGTERM) -> None:
 
 
 def end_orphans(
-    began: Moment, group: int | None = None, until: Moment | None = None
+    began: Moment,
+    group: int | None = None,
+    until: Moment | None = None,
+    reaped: Callable[[Any], None] = lambda _: None,
 ) -> tuple[str, ...]:
-    """Kill and reap this process's children that began after a moment, and theirs in turn.
+    """Kill and reap the children of this process that began after a moment, and their descendants.
 
-    :param group: process group that is killed already; its members are reaped, and not named
-    :param until: children that began after this moment stay
-    :return: names of the others that were still running, in the order of their numbers; with
-        "(still running)" if they could not be killed, e.g. those of another user
+    Descendants are killed when they become children, which requires :func:`adopt_orphans`. The
+    function gives up after 5 s.
+
+    :param group: process group that was already killed; its members are reaped, but not returned;
+        None for no group
+    :param until: children that began after this moment are not killed; None to kill them too
+    :param reaped: called with the struct_rusage of each child that was reaped
+    :return: names of the processes outside of ``group`` that were still running, in the order of
+        their pids; with "(still running)" if they did not end, e.g. those of another user
     """
     named: dict[int, str] = {}
     deadline = time.monotonic() + _END_LIMIT_S
@@ -103,13 +108,16 @@ def end_orphans(
         time.sleep(_POLL_S)
         for orphan in orphans:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(orphan.pid, os.WNOHANG)
+                pid, _, usage = os.wait4(orphan.pid, os.WNOHANG)
+                if pid:
+                    reaped(usage)
 
 
 def kill_descendants(pid: int) -> None:
-    """Kill all descendants of a process, which is to be killed next.
+    """Kill all descendants of a process that is about to be killed, except guards.
 
-    Those that have left its process group would survive it otherwise.
+    Otherwise, descendants that have left its process group would survive. The function gives up on
+    the remaining ones after 5 s.
     """
     deadline = time.monotonic() + _END_LIMIT_S
     while descendants := _descendants(pid):
@@ -122,7 +130,7 @@ def kill_descendants(pid: int) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    children: dict[int, list[_Process]] = {}
+    children: dict[int, list[Process]] = {}
     for process in _processes():
         children.setdefault(process.parent, []).append(process)
     found = [pid]
@@ -135,23 +143,10 @@ def _descendants(pid: int) -> list[int]:
     return alive
 
 
-def _children() -> Iterator[_Process]:
+def _children() -> Iterator[Process]:
     return (process for process in _processes() if process.parent == os.getpid())
 
 
-def _processes() -> Iterator[_Process]:
-    for pid in _pids():
-        with contextlib.suppress(OSError):
-            yield _parse(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
-
-
-def _parse(stat: str) -> _Process:
-    # The name is in parentheses and may contain any character.
-    head, _, tail = stat.rpartition(")")
-    pid, _, name = head.partition(" (")
-    fields = tail.split()
-    return _Process(int(pid), name, fields[0], int(fields[1]), int(fields[2]), int(fields[19]))
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+def _processes() -> Iterator[Process]:
+    """Yield all processes but guards."""
+    return (process for process in all_processes() if process.name != GUARD)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record the group ``settings`` of host.json: settings made by an administrator.
 
-A kernel's default and a setting look alike once they are in force. What set them is in the files
-that are applied at boot, which are read here as sysctl.d(5) and tmpfiles.d(5) define them, in the
-active profile of tuned, and in the kernel's log::
+At run time, a setting cannot be distinguished from a kernel default. So this module reads what sets
+it: the files that are applied at boot (sysctl.d(5) and tmpfiles.d(5)), the active profile of tuned,
+and the kernel's log::
 
     {"sysctl": {"kernel.sched_autogroup_enabled": "0"},
      "tmpfiles": {"/sys/kernel/debug/sched/features": "NO_PLACE_LAG"},
      "tuned": "none",
      "written": {"sched.preempt": "voluntary"}}
 
-Only keys and files are stored that set the scheduler, idle states, frequencies, clocks or huge
-pages.
+``written`` has the values at boot of fields of host.json that were changed after boot. Only
+settings of the scheduler (with NUMA balancing and timer migration), CPUs (with idle states and
+frequencies), clocksources and transparent huge pages are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 
 from schedperf_collectors.machine.system import Finders, System, attempt
 
-# A file in a directory hides the files of its name in the directories behind it.
+# A file in a directory overrides files of the same name in the later directories.
 SYSCTL_FOLDERS = (
     "/etc/sysctl.d",
     "/run/sysctl.d",
@@ -55,7 +56,7 @@ PREEMPT_MESSAGE = re.compile(r"^Dynamic Preempt: (\w+)$", re.MULTILINE)
 
 
 def settings_finders(system: System) -> Finders:
-    """Return finders of what the owner set."""
+    """Return a function per value of the group ``settings`` of host.json."""
     return {
         "sysctl": lambda: _sysctls(system),
         "tmpfiles": lambda: _tmpfiles(system),
@@ -67,7 +68,9 @@ def settings_finders(system: System) -> Finders:
 def preempt_models(system: System) -> list[str]:
     """Return the preemption models of this boot as the kernel logged them, the latest last.
 
-    :raises Unavailable: this user may not read the kernel log
+    The list is empty if the kernel logged none, or its messages were overwritten.
+
+    :raises Unavailable: the kernel log cannot be read
     """
     return PREEMPT_MESSAGE.findall(system.kernel_log())
 
@@ -83,7 +86,7 @@ def _sysctls(system: System) -> dict[str, str]:
 
 
 def _exists(system: System, key: str) -> bool:
-    # A key that the kernel does not have sets nothing.
+    # A key that the kernel does not have has no effect.
     return system.exists(f"/proc/sys/{key.replace('.', '/')}")
 
 
@@ -101,8 +104,12 @@ def _tmpfiles(system: System) -> dict[str, str]:
 
 
 def _lines(system: System, folders: tuple[str, ...], last: str = "") -> Iterator[str]:
-    """Yield the lines that are no comments, of all files in the order in which they are applied.
+    """Yield the lines of all files in the order in which they are applied.
 
+    Comments and empty lines are left out.
+
+    :param folders: directories of ``.conf`` files, by decreasing priority
+    :param last: a file that is applied after them, if it exists; "" for none
     :raises Unavailable: one of the files cannot be read
     """
     files: dict[str, str] = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record each cpufreq policy, and which CPUs the firmware prefers.
+"""Record each cpufreq policy, and the CPUs that the firmware prefers.
 
-CPUs of equal policies are listed together::
+CPUs of policies with equal settings are listed together. A setting is null if it cannot be read::
 
     [{"cpus": "0-3", "driver": "scmi", "governor": "schedutil", "epp": null, "min_khz": 300000,
       "max_khz": 1800000, "hw_min_khz": 300000, "hw_max_khz": 1800000}, …]
@@ -26,13 +26,13 @@ NUMBERS = {
     "hw_min_khz": "cpuinfo_min_freq",
     "hw_max_khz": "cpuinfo_max_freq",
 }
-# Of amd-pstate; of any CPU with ACPI CPPC.
+# Files of amd-pstate; of any CPU with ACPI CPPC.
 RANKINGS = ("cpufreq/amd_pstate_prefcore_ranking", "acpi_cppc/highest_perf")
 PREFCORE = (f"{CPUS}/amd_pstate/prefcore", f"{CPUS}/amd-pstate/prefcore")
 
 
 def policy_finders(system: System) -> Finders:
-    """Return finders of the policies and of preferred CPUs."""
+    """Return a function per value of the group ``cpufreq`` about policies and preferred CPUs."""
     return {
         "policies": lambda: _policies(system),
         "prefcore": lambda: system.first_text(*PREFCORE),
@@ -46,7 +46,7 @@ def _policies(system: System) -> list[dict[str, object]]:
         raise Unavailable("no cpufreq on this machine")
     cpus_of: dict[str, list[int]] = {}
     for folder in folders:
-        # Without CPUs where all of them are offline.
+        # A policy has no CPUs if all of them are offline.
         text = system.bytes(f"{folder}/affected_cpus").decode("utf-8", "replace")
         cpus = parse_cpu_list(",".join(text.split()))
         if cpus:

@@ -21,10 +21,11 @@ from typing import Any, BinaryIO, Callable
 
 from schedperf_collectors.machine.errors import Interrupted, RecordError
 from schedperf_collectors.machine.orphans import Moment, end_orphans, end_with_parent
+from schedperf_collectors.machine.processes import Process, read_process
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.machine.system import last_line
 
-# A setup writes to /sys and /proc; one that takes longer is stuck.
+# Time limit for a setup, which only writes to /sys and /proc.
 SETUP_LIMIT_S = 60.0
 
 # The shell finally executes the command. Its standard input is a socket: the shell reports on it
@@ -53,36 +54,59 @@ class SetupFailed(RecordError):
 
 @dataclass(frozen=True)
 class Running:
-    """A command that has begun after its setup.
+    """A command that was started, after its setup if it has one.
 
-    :param began_s: on the monotonic clock: at the fork, or when the setup was allowed to continue
-    :param cgroup: lines of its /proc/PID/cgroup then; None where the kernel has none
-    :param moment: right before it ran
+    :param began_s: start of the command in s on the monotonic clock: right before the fork or,
+        with a setup, when its shell is allowed to execute the command
+    :param cgroup: lines of its /proc/PID/cgroup at the start; None if they cannot be read
+    :param moment: the processes that existed right before the command ran
+    :param before: its process when the setup had finished; None without a setup
     """
 
     process: subprocess.Popen[bytes]
     began_s: float
     cgroup: tuple[str, ...] | None
     moment: Moment
+    before: Process | None = None
 
     @property
     def pid(self) -> int:
-        """Return the leader of the command's session and process group."""
+        """Return the pid of the command, which leads its own session and process group."""
         return self.process.pid
 
 
 @dataclass(frozen=True)
+class Usage:
+    """What a command used: with the children that it waited for, and its orphans.
+
+    :param user_s: CPU time in user mode
+    :param largest_bytes: the largest resident size of one process, those of the setup included
+    :param voluntary_switches: those of the setup included
+    """
+
+    user_s: float
+    system_s: float
+    largest_bytes: int
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+
+
+@dataclass(frozen=True)
 class Ended:
-    """The end of a command.
+    """The result of a command.
 
     :param status: as wait4(2) returns it
-    :param usage: of the command and those of its children that it waited for, a struct_rusage
-    :param timed_out: it was killed at its time limit
-    :param left_behind: names of processes that it left running in other groups; they were killed
+    :param usage: what the command used, without its setup
+    :param wall_s: elapsed time in s since :attr:`Running.began_s`
+    :param timed_out: whether it was killed at its time limit
+    :param left_behind: names of processes that it left running in other process groups; they were
+        killed, except those marked "(still running)"
     """
 
     status: int
-    usage: Any
+    usage: Usage
     wall_s: float
     timed_out: bool
     left_behind: tuple[str, ...]
@@ -97,14 +121,19 @@ def start(
     *,
     begin: Begin = lambda: None,
 ) -> Running:
-    """Start a command, after its setup; its input is empty.
+    """Start a command after its setup, with empty input.
 
-    :param on_start: called with the lines of its /proc/PID/cgroup, even if the setup fails
+    :param stdout: file for its output; an existing file is overwritten
+    :param stderr: file for its error output; an existing file is overwritten
+    :param setup: shell command; None for none. With a setup, a command that cannot be executed
+        raises nothing: the shell ends with status 126 or 127.
+    :param on_start: called once with the lines of its /proc/PID/cgroup, () if unknown: after the
+        setup, even if that fails, or without a setup after the start
     :param begin: called after the setup, right before the command runs; if it raises an exception,
         the command is not run
-    :raises OSError: the command cannot be executed
-    :raises SetupFailed: the setup ended with an error, or did not end
-    :raises Interrupted: a signal came during the setup
+    :raises OSError: a command without setup cannot be executed, or a file cannot be opened
+    :raises SetupFailed: the setup failed, or did not end within :data:`SETUP_LIMIT_S`
+    :raises Interrupted: a signal arrived during the setup
     """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         if setup is not None:
@@ -156,13 +185,14 @@ def _start_after(
                 reap(Running(process, time.monotonic(), cgroup, moment))
                 raise
             moment = Moment.now()
-            running = Running(process, time.monotonic(), cgroup, moment)
+            before = read_process(process.pid)
+            running = Running(process, time.monotonic(), cgroup, moment, before)
             with contextlib.suppress(BrokenPipeError):
                 ours.sendall(b"\n")
             return running
     status = reap(Running(process, time.monotonic(), cgroup, moment)).status
     signals.check()
-    raise SetupFailed(problem or say_status(status) + last_words(Path(err.name)))
+    raise SetupFailed(problem or describe_status(status) + last_words(Path(err.name)))
 
 
 def _end_with_recorder() -> Callable[[], None]:
@@ -172,7 +202,10 @@ def _end_with_recorder() -> Callable[[], None]:
 
 
 def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str | None:
-    """Wait for the end of the setup; return the error, "" on success."""
+    """Wait for the end of the setup.
+
+    :return: None on success; the error at the time limit; "" if the shell ended or a signal came
+    """
     deadline = time.monotonic() + SETUP_LIMIT_S
     while True:
         left_s = deadline - time.monotonic()
@@ -187,10 +220,10 @@ def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str |
 
 
 def finish(running: Running, timeout_s: float | None = None) -> Ended:
-    """Wait for a command; kill the remaining processes of its group.
+    """Wait for a command; kill the processes that it leaves running.
 
-    :param timeout_s: kill it when it has run that long
-    :raises Interrupted: a signal came meanwhile; the command has been killed
+    :param timeout_s: time since its start after which it is killed; None for no limit
+    :raises Interrupted: a signal arrived; the command was killed
     """
     while not has_ended(running.pid):
         left_s = None
@@ -206,24 +239,56 @@ def finish(running: Running, timeout_s: float | None = None) -> Ended:
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a child has ended; it can still be reaped."""
+    """Return whether a child process has ended; do not reap it.
+
+    :raises ChildProcessError: it is not a child of this process, or was already reaped
+    """
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def reap(running: Running, *, timed_out: bool = False) -> Ended:
-    """Kill the process group and reap its leader."""
+    """Kill the command's process group and its orphans in other groups; reap the command.
+
+    :param timed_out: value of :attr:`Ended.timed_out`
+    """
     wall_s = time.monotonic() - running.began_s
     # The group is killed before its leader is reaped, because its number could be reused later.
     kill_group(running.pid)
     _, status, usage = os.wait4(running.pid, 0)
     # Popen does not know that the child was reaped, and would warn that it is still running.
     running.process.returncode = os.waitstatus_to_exitcode(status)
-    left_behind = end_orphans(running.moment, running.pid)
-    return Ended(status, usage, wall_s, timed_out, left_behind)
+    usages = [usage]
+    left_behind = end_orphans(running.moment, running.pid, reaped=usages.append)
+    return Ended(status, _sum(usages, running.before), wall_s, timed_out, left_behind)
+
+
+def _sum(usages: Sequence[Any], before: Process | None) -> Usage:
+    """Add up what processes used; subtract what a setup had used.
+
+    :param usages: struct_rusage of each
+    """
+    setup = [] if before is None else [before.used, before.used_by_children]
+
+    def total(field: str, of_setup: float) -> float:
+        return max(0.0, float(sum(getattr(usage, field) for usage in usages)) - of_setup)
+
+    return Usage(
+        user_s=total("ru_utime", sum(used.user_s for used in setup)),
+        system_s=total("ru_stime", sum(used.system_s for used in setup)),
+        # Linux reports it in KiB.
+        largest_bytes=max(usage.ru_maxrss for usage in usages) * 1024,
+        minor_faults=int(total("ru_minflt", sum(used.minor_faults for used in setup))),
+        major_faults=int(total("ru_majflt", sum(used.major_faults for used in setup))),
+        voluntary_switches=sum(usage.ru_nvcsw for usage in usages),
+        involuntary_switches=sum(usage.ru_nivcsw for usage in usages),
+    )
 
 
 def read_cgroup(pid: int) -> tuple[str, ...] | None:
-    """Return the lines of /proc/PID/cgroup; None when the process is gone or has none."""
+    """Return the lines of /proc/PID/cgroup; None if it cannot be read.
+
+    This is so if the process has ended, or if the kernel has no cgroups.
+    """
     try:
         return tuple(Path(f"/proc/{pid}/cgroup").read_text(errors="replace").splitlines())
     except OSError:
@@ -231,38 +296,46 @@ def read_cgroup(pid: int) -> tuple[str, ...] | None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process group; it may be gone already."""
+    """Kill a process group; ignore one that no longer exists or belongs to another user.
+
+    :param pid: pid of its leader
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def run_shell(script: str, limit_s: float) -> str | None:
-    """Run a shell script to its end, even if signals arrive.
+    """Run a shell script with ``sh -e``, even if signals arrive; kill it at the time limit.
 
     :return: why it failed; None if it succeeded
     """
-    try:
-        subprocess.run(
-            ["sh", "-ec", script],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            timeout=limit_s,
-            check=True,
-        )
-    except subprocess.TimeoutExpired:
-        return f"the script did not finish within {limit_s:.0f} s"
-    except subprocess.CalledProcessError as error:
-        last = last_line(error.stderr.decode(errors="replace"))
-        return f"exit status {error.returncode}" + (f": {last}" if last else "")
-    return None
+    with subprocess.Popen(
+        ["sh", "-ec", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            kill_group(process.pid)
+            return f"the script did not finish within {limit_s:.0f} s"
+        except BaseException:
+            kill_group(process.pid)
+            raise
+    if process.returncode == 0:
+        return None
+    last = last_line(errors.decode(errors="replace"))
+    return f"exit status {process.returncode}" + (f": {last}" if last else "")
 
 
-def say_status(status: int) -> str:
-    """Return how a process ended, as text.
+def describe_status(status: int) -> str:
+    """Describe how a process ended.
 
-    >>> say_status(256)
+    :param status: as wait4(2) returns it
+
+    >>> describe_status(256)
     'exit status 1'
     """
     code = os.waitstatus_to_exitcode(status)
@@ -270,7 +343,7 @@ def say_status(status: int) -> str:
 
 
 def signal_name(signum: int) -> str:
-    """Return a signal's name; real-time ones have a number only."""
+    """Return a signal's name, ``SIGINT``; ``signal 35`` for one without a name (real-time)."""
     try:
         return signal.Signals(signum).name
     except ValueError:
@@ -278,7 +351,10 @@ def signal_name(signum: int) -> str:
 
 
 def last_words(path: Path) -> str:
-    """Return ``: TEXT`` with the last line of a file, for messages; "" if there is none."""
+    """Return ``: TEXT`` with the last line of a file, for messages; "" if there is none.
+
+    :raises OSError: the file cannot be read
+    """
     # A program's last line is in its last 4 KiB.
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))

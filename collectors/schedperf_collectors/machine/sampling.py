@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call a function repeatedly in a thread while the workload runs, and another one on changes."""
+"""Call a function repeatedly in a thread while the workload runs, and handle changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Literal, Protocol
 
-# The interval starts short, so that short workloads are read as well, and doubles each time.
+# The interval starts short, so that files of short workloads are read too, and doubles each time.
 FIRST_LOOK_S = 0.05
 LOOK_EVERY_S = 0.5
 PAUSES_S = (FIRST_LOOK_S, LOOK_EVERY_S)
@@ -22,13 +22,13 @@ Happened = Literal["over", "changed", "waited"]
 
 
 class Changes(Protocol):
-    """Something that can be waited for."""
+    """A source of changes that can be waited for."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable if there are changes."""
 
     def handle(self) -> None:
-        """Handle all changes since the last call."""
+        """Handle pending changes; called again as long as the descriptor is readable."""
 
 
 @contextlib.contextmanager
@@ -38,13 +38,15 @@ def repeated(
     changes: Changes | None = None,
     pauses_s: tuple[float, float] = PAUSES_S,
 ) -> Iterator[None]:
-    """Call ``look`` until the block ends: soon at first, then at the longest interval.
+    """Call ``look`` until the block ends, first at short intervals, then at the longest one.
 
-    An exception in ``look`` ends the calls and is raised when the block ends.
+    An exception in ``look`` or ``changes.handle`` ends the calls. It is raised when the block ends,
+    unless the block itself raises one. A block that is shorter than the first interval has no call.
 
     :param largest_share: largest share of one CPU's time; slow functions are called less often
-    :param changes: handled at once, with as large a share
-    :param pauses_s: the first interval, which doubles each time, and the longest
+    :param changes: source of changes that are handled at once, within a further share of the same
+        size; None for none
+    :param pauses_s: the first interval in s, which doubles each time, and the longest
     """
     waiting = _Waiting()
     with contextlib.closing(waiting), ThreadPoolExecutor(1) as pool:
@@ -57,13 +59,13 @@ def repeated(
 
 
 class _Waiting:
-    """Waits for the end of a block, for changes, or for some time."""
+    """Waits for the end of a block, for changes, or for a time limit."""
 
     def __init__(self) -> None:
         self._over, self._end = os.pipe()
 
     def wait(self, timeout_s: float, changes: Changes | None) -> Happened:
-        """Return what came first."""
+        """Wait; return "over" at the end, "changed" on changes, "waited" at the time limit."""
         poll = select.poll()
         for descriptor in (self._over, *([] if changes is None else [changes.fileno()])):
             poll.register(descriptor, select.POLLIN)

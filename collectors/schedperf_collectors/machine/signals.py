@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Turn signals into a value that loops check, so that none interrupts a write.
+"""Record signals for loops to check, so that no signal interrupts a write.
 
 SIGINT, SIGTERM and SIGHUP are only recorded; a waiting loop is woken, checks :attr:`Signals.caught`
-and cleans up as usual. SIGCHLD wakes too, which makes waiting for a process exact on every kernel.
+and cleans up as usual. SIGHUP stays ignored if it is (nohup). SIGCHLD wakes the loop too, so that
+it need not poll for the end of a process.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """The signals of this process; there is one, :data:`signals`.
+    """The signal handler of this process; the only instance is :data:`signals`.
 
     It works inside ``with signals:`` only, and in the main thread only.
+
+    :ivar caught: number of the first signal that requested termination; None if none came
     """
 
     def __init__(self) -> None:
@@ -50,8 +53,10 @@ class Signals:
         os.close(self._write)
 
     def wait(self, timeout_s: float | None, *readable: int) -> list[int]:
-        """Sleep until a signal arrives, a descriptor is readable, or the time is over.
+        """Sleep until a signal arrives, a descriptor is readable, or the time limit is reached.
 
+        :param timeout_s: the time limit; None for no limit
+        :param readable: the descriptors
         :return: the readable descriptors
         """
         ready, _, _ = select.select([self._read, *readable], [], [], timeout_s)
@@ -62,7 +67,7 @@ class Signals:
         return ready
 
     def check(self) -> None:
-        """Raise :exc:`Interrupted` if a signal has asked to terminate."""
+        """Raise :exc:`Interrupted` if a signal has requested termination."""
         if self.caught is not None:
             raise Interrupted(self.caught)
 
@@ -78,7 +83,7 @@ def _nothing(_signum: int, _frame: FrameType | None) -> None:
 
 
 def default_signals() -> None:
-    """Reset the signals of a forked child to their defaults."""
+    """Reset SIGINT, SIGTERM, SIGHUP and SIGCHLD in a forked child; ignored ones stay ignored."""
     signal.set_wakeup_fd(-1)
     for signum in (*_ENDING, signal.SIGCHLD):
         if signal.getsignal(signum) != signal.SIG_IGN:

@@ -36,7 +36,10 @@ Finders = dict[str, Callable[[], object]]
 
 
 def unavailable(where: str, error: OSError) -> Unavailable:
-    """Return the operating system's error: ``/proc/config.gz: no such file or directory``."""
+    """Return an exception for the operating system's error; the caller raises it.
+
+    Its reason is ``WHERE: ERROR``, e.g. ``/proc/config.gz: no such file or directory``.
+    """
     return Unavailable(f"{where}: {(error.strerror or str(error)).lower()}")
 
 
@@ -44,7 +47,7 @@ class System:
     """The machine below one root directory.
 
     :param root: "/" on a real machine; another directory shows the files of another machine
-    :param machine: its ``uname -m``
+    :param machine: its ``uname -m``; "" for that of this machine
     """
 
     def __init__(self, root: Path = Path("/"), machine: str = "") -> None:
@@ -57,7 +60,7 @@ class System:
         return self.root / name.lstrip("/")
 
     def exists(self, name: str) -> bool:
-        """Return whether a file or directory exists."""
+        """Return whether a file or directory exists; False if this user may not search for it."""
         try:
             return self.path(name).exists()
         except OSError:
@@ -83,7 +86,8 @@ class System:
     def text(self, name: str) -> str:
         """Read a small text file, without the white space around it.
 
-        :raises Unavailable: it is not there, not readable or empty
+        :raises Unavailable: it is not there, not readable, empty, or larger than
+            :data:`TEXT_LIMIT_BYTES`
         """
         content = self.bytes(name).decode("utf-8", "replace").strip("\0 \t\r\n")
         if not content:
@@ -91,7 +95,7 @@ class System:
         return content
 
     def first_text(self, *names: str) -> str:
-        """Read the first of several files that can be read; kernels move them.
+        """Read the first readable one of several files, because kernels move files.
 
         :raises Unavailable: none can be read; the reason is the first one's
         """
@@ -104,13 +108,16 @@ class System:
     def integer(self, *names: str) -> int:
         """Read a whole number from the first of several files that can be read.
 
-        :raises Unavailable: none can be read, or there is no number in it
+        :raises Unavailable: none can be read, or that file has no number or a too large one
         """
         return to_integer(self.first_text(*names), names[0])
 
     def names(self, folder: str, pattern: str) -> list[str]:
-        """List the entries of a directory whose whole name matches, as full names in natural order.
+        """List the entries of a directory whose whole name matches, as ``FOLDER/ENTRY``.
 
+        They are in natural order: ``cpu9`` before ``cpu10``.
+
+        :param pattern: regular expression
         :raises Unavailable: the directory cannot be listed
         """
         try:
@@ -123,7 +130,9 @@ class System:
     def kernel_log(self) -> str:
         """Return the kernel log of this boot, one message per line; its start may be overwritten.
 
-        :raises Unavailable: this user may not read the log
+        The log is read once, at the first call.
+
+        :raises Unavailable: there is no /dev/kmsg, or this user may not read it
         """
         if self._log is None:
             self._log = _read_kmsg(self.path("/dev/kmsg"))
@@ -131,9 +140,10 @@ class System:
 
 
 def to_integer(text: str, where: str) -> int:
-    """Turn text into a whole number.
+    """Convert text to an integer.
 
-    :raises Unavailable: it is not a whole number, or exceeds 64 bits
+    :param where: source of the text, for the message
+    :raises Unavailable: it is not a whole number, or does not fit into a signed 64-bit number
     """
     try:
         number = int(text)
@@ -145,8 +155,9 @@ def to_integer(text: str, where: str) -> int:
 
 
 def to_float(text: str, where: str) -> float:
-    """Turn text into a number.
+    """Convert text to a finite number.
 
+    :param where: source of the text, for the message
     :raises Unavailable: it is not a number, or not finite
     """
     try:
@@ -159,7 +170,7 @@ def to_float(text: str, where: str) -> float:
 
 
 def attempt(find: Callable[..., Value], *arguments: object) -> tuple[Value | None, str]:
-    """Call a function: its value and "", or None and the reason why the value is unavailable."""
+    """Call a function; return its value and "", or None and why the value is unavailable."""
     try:
         return find(*arguments), ""
     except Unavailable as error:
@@ -174,6 +185,7 @@ def or_none(find: Callable[[], Value]) -> Value | None:
 def bracketed(text: str, brackets: str = "[]") -> str:
     """Return the selected word of a kernel's list of words: ``always [madvise] never``.
 
+    :param brackets: the opening and the closing bracket around the selected word
     :raises Unavailable: no word is selected
     """
     opening, closing = map(re.escape, brackets)
@@ -221,7 +233,7 @@ def _read_kmsg(path: Path) -> str:
 def run(command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> str:
     """Run a program and return what it prints on either stream, in the C locale.
 
-    :raises Unavailable: it is not there, does not end in time, or fails
+    :raises Unavailable: it is not there, cannot be executed, does not end in time, or fails
     """
     done = execute(command, timeout_s, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = done.stdout.decode("utf-8", "replace").strip()
@@ -235,8 +247,9 @@ def execute(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end, whatever its exit status, in the C locale and without input.
 
-    :param stdout: its stdout, as for :mod:`subprocess`
-    :raises Unavailable: it is not there, or does not end in time
+    :param stdout: where its output goes, as for :mod:`subprocess`
+    :param stderr: where its error output goes, as for :mod:`subprocess`
+    :raises Unavailable: it is not there, cannot be executed, or does not end in time
     """
     try:
         return subprocess.run(
@@ -257,9 +270,10 @@ def execute(
 
 
 def getconf(name: str) -> int:
-    """Return a number of the hardware that the C library reports.
+    """Return a parameter of the hardware that the C library reports, with getconf(1).
 
-    :raises Unavailable: the library does not report it
+    :param name: its name, e.g. "LEVEL1_DCACHE_LINESIZE"
+    :raises Unavailable: the library does not report it, or getconf is not installed
     """
     number = to_integer(run(["getconf", name]), f"getconf {name}")
     if number <= 0:
@@ -268,10 +282,10 @@ def getconf(name: str) -> int:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not empty; "" if there is none."""
+    """Return the last line that is not blank, without white space around it; "" if none."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def c_locale() -> dict[str, str]:
-    """Return the environment in which tools print English text and decimal points."""
+    """Return an environment in which tools print English text and decimal points."""
     return {**os.environ, "LC_ALL": "C", "LANGUAGE": ""}

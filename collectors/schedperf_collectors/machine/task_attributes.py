@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Set nice value, slice and latency-nice of this process, which its children inherit.
+"""Set nice value, slice and latency-nice of this process for its children to inherit.
 
-Kernels ignore what they do not know in sched_setattr(2), so the slice is read back.
+Kernels ignore unknown fields in sched_setattr(2), so the slice is read back.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import struct
 
 from schedperf_collectors.machine.errors import RecordError
 
-# Numbers of sched_setattr(2); that of sched_getattr(2) is the next one. Others have that of
-# asm-generic.
+# System call number of sched_setattr(2), by architecture (else that of asm-generic);
+# sched_getattr(2) has the next number.
 _SETATTR = {"x86_64": 314, "i686": 351, "armv7l": 380, "ppc64": 355, "ppc64le": 355, "s390x": 345}
 _SETATTR_GENERIC = 274
 
@@ -32,9 +32,9 @@ _FAIR = (0, 3)
 
 
 def set_nice(nice: int) -> None:
-    """Set the nice value.
+    """Set this process's nice value.
 
-    :raises RecordError: it is not allowed
+    :raises RecordError: this user may not set this value
     """
     try:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
@@ -46,9 +46,10 @@ def set_nice(nice: int) -> None:
 
 
 def set_slice(slice_ns: int) -> None:
-    """Set the slice that the fair class gives this process: ``sched_runtime`` of its attributes.
+    """Set this process's slice in the fair class: ``sched_runtime`` of its attributes.
 
-    :raises RecordError: the kernel does not support it, or uses another slice
+    :raises RecordError: the process is not in the fair class, the kernel does not support or allow
+        it, or the kernel uses another slice
     """
     size, policy, *rest = _get()
     if policy not in _FAIR:
@@ -73,9 +74,9 @@ def set_slice(slice_ns: int) -> None:
 
 
 def set_latency_nice(latency_nice: int) -> None:
-    """Set latency-nice, which kernels have only with patches that are not in mainline.
+    """Set this process's latency-nice, which only kernels with out-of-tree patches have.
 
-    :raises RecordError: the kernel does not support it
+    :raises RecordError: the kernel does not support it, or refuses the value
     """
     attributes = _ATTR.pack(
         _ATTR.size + _LATENCY_NICE.size, 0, _FLAG_LATENCY_NICE | _KEEP_ALL, *(0,) * 7

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record cpu.stat of the workload's cgroup and of all groups with a bandwidth limit.
+"""Record cpu.stat of the workload's cgroup, the groups below it, and groups with a bandwidth limit.
 
-A workload may create groups and remove them before it ends. Groups are therefore also searched
-while it runs, and the last counters of each are kept. The kernel reports new groups, and version 2
-also groups whose last task exited, of which the counters are read at once. Groups of the same name
-are distinguished by inode.
+If the workload is in the root group, only the root and groups with a limit are recorded. A workload
+may create groups and remove them before it ends. So groups are also searched while it runs, and the
+last counters of those that may be removed are kept. The kernel reports new groups and, in version
+2, groups whose last task exited; their counters are read at once. Groups of the same name are
+distinguished by inode. At most :data:`MOST_GROUPS` groups are recorded.
 
 The text has a section for each group::
 
@@ -40,17 +41,17 @@ from schedperf_collectors.machine.kernel import cgroup_folder, cpu_cgroup
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.value_files import ABSENT, ValueFiles
 
-# Groups of services and containers: some hundreds on a desk, some thousands on a server.
+# Groups of services and containers: some hundreds on a desktop, some thousands on a server.
 MOST_WALKED = 4096
 # Groups whose counters are kept.
 MOST_GROUPS = 256
-# Deeper ones are not followed; a systemd service in a container of a pod is at 8.
+# Maximum depth; a systemd service in a container of a pod is at 8.
 DEEPEST = 32
 
 NO_LIMIT = "max"
 # The kernel reports a change of this file.
 EVENTS = "cgroup.events"
-# A directory without directories has its own two links; file systems that do not count have one.
+# A directory without subdirectories has two links; file systems that do not count links have one.
 CHILDLESS_LINKS = 2
 TOO_MANY = f"cgroups with a CPU quota beyond the first {MOST_GROUPS} are not recorded"
 
@@ -59,6 +60,7 @@ TOO_MANY = f"cgroups with a CPU quota beyond the first {MOST_GROUPS} are not rec
 class Hierarchy:
     """The cgroup hierarchy with the cpu controller.
 
+    :param version: 1 or 2
     :param folder: directory of its root group
     :param own: path of the workload's group below ``folder``; "" for the root
     """
@@ -71,7 +73,7 @@ class Hierarchy:
 def find_hierarchy(system: System, pid: int) -> Hierarchy:
     """Return the hierarchy and group of a process.
 
-    :raises Unavailable: there are no cgroups, or they are not mounted
+    :raises Unavailable: there are no cgroups, they are not mounted, or their root has no cpu.stat
     """
     version, path = cpu_cgroup(system, pid)
     folder = cgroup_folder(system, version, "/")
@@ -83,7 +85,9 @@ def find_hierarchy(system: System, pid: int) -> Hierarchy:
 class ThrottledGroups:
     """The counters of cgroups, read before, during and after a run.
 
-    :ivar notes: groups that were not recorded and why, one line each
+    Call :meth:`first_look` first, then optionally :meth:`watch_changes`.
+
+    :ivar notes: what was not recorded and why, one line each
     """
 
     def __init__(self, system: System, hierarchy: Hierarchy) -> None:
@@ -91,21 +95,21 @@ class ThrottledGroups:
         self._files = ValueFiles(system)
         self._root = str(system.root).rstrip("/") + hierarchy.folder
         self._hierarchy = hierarchy
-        # Inode and number of links of each group: a group has a link for each one below it.
+        # Inode and number of links of each group; a group has one link for each child.
         self._known: dict[str, tuple[int, int]] = {}
-        # Those of the first look, by path and inode; None before it.
+        # The groups of the first look, by path and inode; None before it.
         self._old: frozenset[tuple[str, int]] | None = None
-        # What may be gone at the end: followed before, or new.
+        # Groups that may no longer exist at the end: followed ones, and new ones.
         self._watched: set[str] = set()
         self._last: dict[tuple[str, int], bytes] = {}
         self._changes: Inotify | None = None
-        # Directory and file of each watch: ("/job", "") has new groups, ("/job", EVENTS) tasks.
+        # Directory and file of each watch: ("/job", "") for new groups, ("/job", EVENTS) for tasks.
         self._watches: dict[int, tuple[str, str]] = {}
 
     def watch_changes(self) -> bool:
-        """Watch the groups of the first look, and new ones; call :meth:`handle` on changes.
+        """Watch known and new groups; the caller then calls :meth:`handle` on changes.
 
-        :return: False if the kernel cannot report changes
+        :return: whether the kernel can report changes
         """
         try:
             self._changes = Inotify()
@@ -120,12 +124,15 @@ class ThrottledGroups:
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable after a change."""
+        """Return the descriptor that is readable after a change; only while watching."""
         assert self._changes is not None
         return self._changes.fileno()
 
     def handle(self) -> None:
-        """Find groups that were created; keep the counters of those whose tasks changed."""
+        """Find groups that were created; keep the counters of groups whose last task exited.
+
+        Counters are kept only of groups that were recorded, or created since the first look.
+        """
         assert self._changes is not None
         for event in self._changes.events():
             path, file = self._watches.get(event.watch, ("", None))
@@ -153,7 +160,7 @@ class ThrottledGroups:
                 self._watches[watch] = (path, file)
 
     def first_look(self) -> bytes:
-        """Find the groups; return the text of those that are recorded."""
+        """Find the groups before the run; return the text of the recorded ones."""
         self._walk("")
         if self._hierarchy.own not in self._known:
             self.notes.add(
@@ -178,7 +185,7 @@ class ThrottledGroups:
         return self._text()
 
     def last_seen(self) -> bytes:
-        """Return the text kept by :meth:`look`, with the last counters of each group."""
+        """Return the text that :meth:`look` and :meth:`handle` kept: the last one of each group."""
         return b"".join(self._last.values())
 
     def _text(self) -> bytes:
@@ -243,7 +250,7 @@ class ThrottledGroups:
         return status.st_ino, status.st_nlink
 
     def _is_own(self, path: str) -> bool:
-        # Below the root is everything, so there it is the root alone.
+        # The root contains all groups, so for the root only its own counters are recorded.
         own = self._hierarchy.own
         return path == own or (own != "" and path.startswith(f"{own}/"))
 
@@ -275,7 +282,10 @@ class ThrottledGroups:
         return [line for line in events.splitlines() if line.startswith("populated ")]
 
     def _limit(self, folder: str) -> tuple[str | None, str | None, str | None]:
-        """Return quota, period and burst in microseconds."""
+        """Return quota, period and burst in microseconds, as text; None if unknown.
+
+        A quota of :data:`NO_LIMIT` means no limit.
+        """
         if self._hierarchy.version == 1:
             quota = self._files.value(f"{folder}/cpu.cfs_quota_us")
             return (

@@ -15,7 +15,8 @@ def read_event_file(system: System, event: str, name: str) -> str:
 
     :param event: "sched:sched_switch"
     :param name: "id" or "format"
-    :raises Unavailable: tracefs is closed or not mounted, or the kernel has no such tracepoint
+    :raises Unavailable: tracefs is not mounted or not readable by this user, or the kernel has no
+        such tracepoint
     """
     path = "/events/{}/{}/{}".format(*event.split(":"), name)
     try:

@@ -13,28 +13,28 @@ from collections.abc import Iterable, Sequence
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System, unavailable
 
-# The kernel gives a file of sysfs one page.
+# The kernel limits a file of sysfs to one page.
 VALUE_LIMIT_BYTES = 4096
-# Stands for a missing value in a table.
+# Printed for a missing value in a table.
 ABSENT = "-"
 
 Row = Sequence["str | None"]
 
 
 class ValueFiles:
-    """The small files of one machine.
+    """Reads the small files of one machine.
 
-    :param system: whose files are read
+    :param system: the machine whose files are read
     """
 
     def __init__(self, system: System) -> None:
         self._prefix = str(system.root).rstrip("/")
 
     def text(self, name: str, limit: int = VALUE_LIMIT_BYTES) -> str:
-        """Read a file whose content is one value or a few lines, without white space around it.
+        """Read a file with one value or a few lines; strip surrounding white space.
 
-        :param limit: what lies beyond so many bytes is left out
-        :raises Unavailable: it is not there or not readable, or it is empty
+        :param limit: maximum number of bytes that are read; the rest of a larger file is ignored
+        :raises Unavailable: it is missing, unreadable or empty
         """
         try:
             descriptor = os.open(self._prefix + name, os.O_RDONLY | os.O_NONBLOCK)
@@ -50,21 +50,21 @@ class ValueFiles:
         return text
 
     def value(self, name: str, limit: int = VALUE_LIMIT_BYTES) -> str | None:
-        """Read a file as :meth:`text` does; None where it cannot be had."""
+        """Read a file like :meth:`text`; return None if it is unavailable."""
         try:
             return self.text(name, limit)
         except Unavailable:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """List a directory in no order; [] where it cannot be listed."""
+        """List a directory in arbitrary order; return [] if it cannot be listed."""
         try:
             return os.listdir(self._prefix + folder)  # noqa: PTH208 # bare names are meant
         except OSError:
             return []
 
     def target(self, name: str) -> str | None:
-        """Return the last part of what a link refers to; None where it cannot be read."""
+        """Return the last part of a link's target; None if the link cannot be read."""
         try:
             return os.path.basename(os.readlink(self._prefix + name))  # noqa: PTH115, PTH119 # fast
         except OSError:
@@ -72,7 +72,9 @@ class ValueFiles:
 
 
 def format_table(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
-    """Return lines with tabs between the values, the names of the columns first.
+    """Format a table with tabs between the values; the first line has the names of the columns.
+
+    White space in a value becomes one space. An empty or missing value is :data:`ABSENT`.
 
     >>> format_table(("cpu", "name"), [("0", None)])
     b'cpu\\tname\\n0\\t-\\n'

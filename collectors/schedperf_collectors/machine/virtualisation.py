@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Detect virtual machines, and whether the CPU is emulated.
 
-Timings under emulation are meaningless, so the result names its evidence, and is None if the
-evidence is not sufficient. Evidence, best first:
+Timings under emulation are meaningless, so the result names its evidence; ``kind`` and
+``emulated`` are None if it is not sufficient. Evidence, in the order of its use:
 
+* all architectures: /sys/hypervisor/type (Xen).
 * x86: the signature of the hypervisor's CPUID leaf, where /dev/cpu/0/cpuid can be read; QEMU's
   emulated CPU models name themselves; what the kernel found ("Hypervisor detected: KVM",
-  kvm-clock). A hypervisor flag alone says that there is one, not whether it emulates.
-* arm64: "KVM: hypervisor services detected" in the kernel log; QEMU's own PSCI firmware, which
-  speaks SMC calling convention 1.0 where KVM speaks 1.1 or later; the implementer of QEMU's
-  ``max`` CPU is 0.
+  kvm-clock). A hypervisor flag alone shows that there is one, but not whether it emulates. Without
+  the flag, the machine is not virtual.
+* arm64: "KVM: hypervisor services detected" in the kernel log; CPU implementer 0, that of QEMU's
+  ``max`` CPU; on a QEMU machine, QEMU's own PSCI firmware, which uses SMC calling convention 1.0
+  where KVM uses 1.1 or later.
+* all architectures: vendor and product in the firmware (DMI, device tree). The names of some
+  virtual machines show that the CPU is not emulated; those of QEMU and KVM leave it unknown. On
+  arm64, any other name means hardware.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ SIGNATURES = {
     b"XenVMMXenVMM": ("xen", False),
     b"bhyve bhyve ": ("bhyve", False),
 }
-# What arch/x86/kernel/cpu/hypervisor.c calls them in "Hypervisor detected: …".
+# The names in "Hypervisor detected: …" of arch/x86/kernel/cpu/hypervisor.c.
 DETECTED = {
     "KVM": "kvm",
     "Microsoft Hyper-V": "hyperv",
@@ -44,9 +49,9 @@ DETECTED = {
     "ACRN": "acrn",
     "Jailhouse": "jailhouse",
 }
-# Words of DMI and of device trees by which a virtual machine names its maker. The first group may
-# run on hardware or emulate (dummy-virt is QEMU's, kvmtool's and Firecracker's alike), the second
-# never emulates.
+# Words in DMI and device trees that identify a virtual machine. Machines of the first group may use
+# hardware virtualisation or emulate (dummy-virt is used by QEMU, kvmtool and Firecracker); those of
+# the second never emulate.
 MAY_EMULATE = {"qemu": "qemu", "dummy-virt": "virt", "kvm": "kvm"}
 NEVER_EMULATE = {
     "amazon ec2": "amazon",
@@ -62,9 +67,9 @@ NEVER_EMULATE = {
 class Virtualisation:
     """The detected virtualisation.
 
-    :param kind: "none", "kvm", "qemu", …; None: unknown
-    :param emulated: the CPU is emulated; None: unknown
-    :param grounds: the evidence, one line
+    :param kind: "none", "kvm", "qemu", …; None if unknown
+    :param emulated: whether the CPU is emulated; None if unknown
+    :param grounds: the evidence, or why a value is unknown; one line
     """
 
     kind: str | None
@@ -73,7 +78,7 @@ class Virtualisation:
 
 
 def detect_virtualisation(system: System) -> Virtualisation:
-    """Return the kind of machine and the evidence."""
+    """Return the kind of machine, whether its CPU is emulated, and the evidence."""
     xen = or_none(lambda: system.text("/sys/hypervisor/type"))
     if xen:
         return Virtualisation(xen, emulated=False, grounds=f"/sys/hypervisor/type is {xen}")
@@ -85,9 +90,9 @@ def detect_virtualisation(system: System) -> Virtualisation:
 
 
 def dmi_text(system: System) -> str:
-    """Return vendor and product as the firmware names them.
+    """Return vendor and product as the firmware names them, or the vendor if it names no product.
 
-    :raises Unavailable: the machine has no DMI
+    :raises Unavailable: the machine has no DMI, or DMI names no vendor
     """
     vendor = system.text(f"{DMI}/sys_vendor")
     product = or_none(lambda: system.text(f"{DMI}/product_name"))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parts of the collector ``bpf_pelt``."""
+"""Parts of the collector ``bpf_pelt``."""

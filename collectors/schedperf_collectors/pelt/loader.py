@@ -54,20 +54,21 @@ _DEEPEST_CALL, _DEEPEST_MARK, _LOG2_BINS, LINEAR_BINS = 4, 8, 32, 64
 
 
 def load_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
-    """Load the programs for all functions that the kernel has.
+    """Load the programs for all functions that the kernel has, through libbpf.
 
     :param sampling: time one in this many calls
-    :raises Unavailable: no libbpf, no object, or the kernel rejects its programs
+    :raises Unavailable: no libbpf, no object, the kernel rejects its tracepoint programs, or /sys
+        does not list the possible CPUs
     """
     cpus = possible_cpus(system)
     return LibbpfPrograms(read_object(OBJECT), probed_functions(kernel), sampling, cpus)
 
 
 def _compile_pelt(system: System, kernel: KernelFunctions, sampling: int) -> Programs:
-    """Compile the programs for all functions that the kernel has.
+    """Compile the programs for all functions that the kernel has, with bcc.
 
     :param sampling: time one in this many calls
-    :raises Skipped: bcc cannot compile the programs
+    :raises Skipped: bcc or the kernel's headers are missing, or bcc cannot compile the programs
     """
     return compile_programs(system, program_text(kernel), {"SAMPLING": sampling})
 
@@ -93,7 +94,7 @@ class LoadedPrograms:
 
     @property
     def loader(self) -> str | None:
-        """Return the loader in use; None: no program can be loaded."""
+        """Return the loader in use; None if no program can be loaded."""
         return next((name for name, reason in self.tried.items() if reason is None), None)
 
     def describe(self) -> Mapping[str, object]:
@@ -106,7 +107,7 @@ class LoadedPrograms:
         }
 
     def notes(self) -> list[str]:
-        """Return a note if the preferred loader failed and another one is used."""
+        """Return a note if the preferred loader failed and another one is used; otherwise []."""
         refused = {name: reason for name, reason in self.tried.items() if reason is not None}
         if self.loader is None or not refused:
             return []
@@ -120,6 +121,8 @@ def load_programs(
 
     :param sampling: time one in this many calls
     :param asked: AUTO or one of LOADERS
+    :return: the programs and what was tried; if every loader failed, ``programs`` is
+        :class:`NoPrograms` with the reasons
     """
     no_types = why_no_types(system)
     tried: Tried = {}
@@ -167,7 +170,7 @@ def _say(refused: Mapping[str, str | None]) -> str:
 
 
 def program_text(kernel: KernelFunctions) -> str:
-    """Return the C text with one program for each entry, exit and tracepoint."""
+    """Return the C text for bcc, with one program for each entry, exit and tracepoint."""
     parts = [_read(_BCC_SOURCE).replace(f'#include "{_BCC_HEADER}"\n', _read(_BCC_HEADER))]
     parts += [_pair_of_text(name) for name in probed_functions(kernel)]
     parts += [
@@ -193,7 +196,10 @@ def _pair_of_text(name: str) -> str:
 
 
 def _bodies(role: str) -> tuple[str, str]:
-    """Return the C statements of the programs at entry and exit."""
+    """Return the C expressions whose values the programs at entry and exit return.
+
+    :param role: from :func:`role_of`
+    """
     if role == EMPTY_CALL:
         return "0", "0"
     if role == NEW_TASK:
@@ -242,8 +248,9 @@ class LibbpfPrograms(Programs):
 
     :param data: the object file
     :param functions: functions to attach to
+    :param sampling: time one in this many calls
     :param cpus: possible CPUs in ascending order
-    :raises Unavailable: no libbpf, or the kernel rejects the programs of the object
+    :raises Unavailable: no libbpf, or the kernel rejects the object's tracepoint programs
     """
 
     def __init__(
@@ -252,7 +259,7 @@ class LibbpfPrograms(Programs):
         self._data, self._sampling, self._cpus = data, sampling, cpus
         self._functions = functions
         self._objects = contextlib.ExitStack()
-        # By mechanism, the object with the programs of all functions; None: rejected.
+        # For each mechanism, the object with the programs of all functions; None if rejected.
         self._loaded: dict[str, BpfObject | None] = {}
         self._first: BpfObject | None = None
         raise_memlock_limit()
@@ -280,7 +287,7 @@ class LibbpfPrograms(Programs):
         data = self._tracepoints.map(table).read(struct.pack("=I", index)) or b""
         layout = MAPS[table]
         assert layout is not None
-        # The kernel hands over one value for each possible CPU in ascending order, without gaps.
+        # The kernel returns one value per possible CPU in ascending order, without gaps.
         size = ctypes.sizeof(layout)
         return {
             cpu: layout.from_buffer_copy(data, size * at)

@@ -75,9 +75,9 @@ class Marked:
 
 
 def find_pelt_functions(system: System) -> KernelFunctions:
-    """Find all functions that may be probed in the kernel's symbols.
+    """Look up all functions that may be probed in the kernel's symbols.
 
-    :raises Unavailable: no symbols found
+    :raises Unavailable: /proc/kallsyms cannot be read
     """
     marked = [name for groups in MARKERS.values() for names in groups for name in names]
     called = [name for call in (TIMED_CALL, EMPTY_CALL) for name in syscall_names(call)]
@@ -99,7 +99,11 @@ def probed_functions(kernel: KernelFunctions) -> list[str]:
 
 
 def role_of(function: str) -> str:
-    """Return the role of a function: the newest of its names, or its system call."""
+    """Return the role of a function, after which its programs in pelt.bpf.c are named.
+
+    The role of a marker is its newest name (``newidle_balance``: ``sched_balance_newidle``), that
+    of a system call the call (``__do_sys_getuid``: ``getuid``), that of others their name.
+    """
     for groups in MARKERS.values():
         for names in groups:
             if function in names:
@@ -109,7 +113,11 @@ def role_of(function: str) -> str:
 
 
 def attach_functions(programs: Programs, kernel: KernelFunctions) -> dict[str, Tried]:
-    """Attach each function by the first mechanism that works, and the tracepoints."""
+    """Attach each function by the first mechanism that works, and the tracepoints.
+
+    :return: by function and tracepoint, the mechanisms tried, and why they failed; None for the one
+        that works
+    """
     tried: dict[str, Tried] = {name: _attach_function(programs, kernel, name) for name in FUNCTIONS}
     for name in TRACEPOINTS:
         tried[name] = {RAW_TRACEPOINT: None}
@@ -135,7 +143,10 @@ def mechanism_of(tried: Tried) -> str | None:
 
 
 def attach_markers(programs: Programs, system: System, kernel: KernelFunctions) -> Marked:
-    """Mark every context with the first mechanism that works for at least one context."""
+    """Mark every context with the first mechanism that works for at least one context.
+
+    :return: the markers; if no mechanism works, those of the first one, with the reasons
+    """
     first: Marked | None = None
     for mechanism in PAIRS:
         marked = _mark_all(programs, system, kernel, mechanism)

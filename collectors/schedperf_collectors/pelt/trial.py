@@ -3,10 +3,10 @@
 
 A loop alternates between three similar calls: one without probes, one with an empty pair of
 programs, one with the timing pair. The same loops before attaching measure by how much the calls
-differ without probes; this difference is subtracted.
+differ without probes; this difference is subtracted. The result is the median of the rounds.
 
-The duration that the timing pair measures for such a call is also a median, because interrupts and
-preemption in a few readings would dominate the mean.
+The duration that the timing pair itself measures for such a call is a median too, because
+interrupts and preemption in a few readings would dominate the mean.
 
 The timing pair stays attached while the workload runs. A known number of calls at the end verifies
 that the kernel still runs the programs.
@@ -51,10 +51,10 @@ PROOF_CALLS = 100
 
 @dataclass(frozen=True)
 class Trial:
-    """The pairs of programs attached to system calls.
+    """The measured overhead of the pairs of programs attached to system calls.
 
     :param function: function that the timing pair is attached to
-    :param found: record for pelt.json
+    :param found: "empty_probe" of pelt.json; durations and their CIs are in ns
     """
 
     function: str
@@ -64,8 +64,8 @@ class Trial:
 def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) -> Trial:
     """Attach an empty pair and a timing pair, and measure the time that each adds to a call.
 
-    :param mechanism: mechanism by which functions are timed
-    :raises Unavailable: the calls cannot be probed
+    :param mechanism: mechanism by which functions are timed, one of PAIRS
+    :raises Unavailable: the calls cannot be probed, or the timing pair timed none of them
     """
     timed, empty = (kernel.first(syscall_names(call)) for call in (TIMED_CALL, EMPTY_CALL))
     if timed is None or empty is None:
@@ -95,7 +95,7 @@ def measure_cost(programs: Programs, kernel: KernelFunctions, mechanism: str) ->
 
 
 def still_counts(programs: Programs) -> bool:
-    """Return whether the attached programs still run."""
+    """Make test calls; return whether the timing pair of :func:`measure_cost` counted them all."""
     seen_before = _count_seen(_trial_calls(programs))
     programs.write("gates", OPEN_TRIAL, 1)
     for _ in range(PROOF_CALLS):
@@ -110,7 +110,7 @@ def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[f
     The median is interpolated linearly within its bin. The interval is widened to the outer edges
     of the bins that contain its ends.
 
-    :param values: the counts of each CPU
+    :param values: the ``struct calls`` of each CPU
     :param function: name for the message
     :raises Unavailable: no call was timed
     """

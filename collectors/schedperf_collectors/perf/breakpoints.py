@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.contract import Unavailable, temporary_prefix
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.perf.running import PerfFailed, Recording, perf_output, perf_running
 from schedperf_collectors.plugin import Skipped
@@ -47,7 +47,7 @@ class BreakpointCounts:
     recording: Recording | None = None
 
     def begin(self) -> None:
-        """Let it count from now on."""
+        """Start counting; on an error of perf, set :attr:`reason`."""
         if self.recording is not None:
             try:
                 self.recording.begin()
@@ -58,8 +58,8 @@ class BreakpointCounts:
 def try_breakpoints(program: str, addresses: Mapping[str, int]) -> None:
     """Try to count calls of some functions, all at once.
 
-    :param program: perf
-    :param addresses: of the functions
+    :param program: the perf program
+    :param addresses: address of each function, by name
     :raises Unavailable: the machine or kernel does not support it, or the user is not permitted
     """
     try:
@@ -74,12 +74,15 @@ def try_breakpoints(program: str, addresses: Mapping[str, int]) -> None:
 
 @contextmanager
 def breakpoints_counting(program: str, addresses: Mapping[str, int]) -> Iterator[BreakpointCounts]:
-    """Count calls of functions in a ``with`` block, from ``begin`` on.
+    """Count calls of functions in a ``with`` block, from :meth:`BreakpointCounts.begin` on.
 
     A perf that fails or is killed raises no error; the counts contain the reason.
+
+    :param program: the perf program
+    :param addresses: address of each function, by name; perf is not started if it is empty
     """
     counts = BreakpointCounts()
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix()) as folder, ExitStack() as stack:
         path = Path(folder) / "counts.csv"
         try:
             if addresses:
@@ -100,7 +103,8 @@ def breakpoints_counting(program: str, addresses: Mapping[str, int]) -> Iterator
 def read_counts(text: str, addresses: Mapping[str, int], counts: BreakpointCounts) -> None:
     """Parse the output of perf into ``counts``.
 
-    :raises Unavailable: the count of a function is missing
+    :param addresses: address of each function, by name
+    :raises Unavailable: a function has no count on any CPU
     """
     names = {address: name for name, address in addresses.items()}
     for match in _LINE.finditer(text):

@@ -70,9 +70,10 @@ class MemoryEvents:
     :param vendor: "Intel", "AMD", "Arm" or "POWER"; None if the user named the event
     :param observable: "hitm", "ibs" or "peer"
     :param events: arguments of ``perf record -e``
-    :param period: loads (Intel, POWER), cycles (AMD) or operations (Arm) from sample to sample
-    :param store_period: stores from sample to sample; None if the events for stores have no period
-        of their own
+    :param period: loads (Intel, POWER), cycles (AMD) or operations (Arm) from sample to sample; of
+        an event that the user named, its own unit
+    :param store_period: stores from sample to sample; None if stores are not sampled, or not with a
+        period of their own
     :param ldlat: least latency of a sampled access, in cycles; None without this filter
     :param common_period: the period is an option of perf and not part of the event
     :param is_trace: perf records a trace that it must decode into samples
@@ -102,9 +103,13 @@ class MemoryEvents:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The collector's options.
+    """The collector's options; None for each one that the user did not set.
 
     :param stores: whether stores are sampled, too
+    :param period: sampling period; its unit depends on the vendor, see :class:`MemoryEvents`
+    :param store_period: stores from sample to sample
+    :param ldlat: least latency of a sampled access, in cycles
+    :param event: event in perf's syntax, instead of those of the machine
     """
 
     stores: bool
@@ -117,6 +122,8 @@ class Wanted:
 def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> Wanted:
     """Read a collector's options: period, store_period, ldlat, event.
 
+    :param collector: name of the collector, for the message
+    :param stores: whether the collector samples stores, too
     :raises Skipped: a number is invalid
     """
 
@@ -310,6 +317,8 @@ def cannot_decode(system: System, perf_version: str) -> str | None:
     """Return why this perf reports no peers on this Arm CPU; None if it does, or if unknown.
 
     In the file, an undecoded data source looks like a missing one, so versions are compared.
+
+    :param perf_version: output of ``perf --version``
     """
     parts = (or_none(lambda: cpuinfo_field(system, "CPU part")) or "").split(" + ")
     version = re.search(r"\b(\d+)\.(\d+)", perf_version)
@@ -327,7 +336,8 @@ def cannot_decode(system: System, perf_version: str) -> str | None:
 def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
     """Check the written file; return what it does not measure, in addition to ``events.blind``.
 
-    :raises BadPerfData: its samples have no address or source, or perf chose the period
+    :raises BadPerfData: it has no sampling event, its samples have no address or data source, or
+        perf chose the period
     """
     sampling = [event for event in summary.events if event.plain_name != "dummy"]
     if events.is_trace:
@@ -360,11 +370,12 @@ def memory_sampled(
 ) -> Iterator[Recording]:
     """Sample memory accesses in a ``with`` block; write perf.data and COLLECTOR.json.
 
-    Sampling starts when the caller starts the yielded recording.
+    Sampling starts when the caller calls ``begin`` of the yielded recording.
 
+    :param collector: name of the collector and of the JSON file
     :raises Skipped: this user may not use perf
     :raises PerfFailed: perf failed, or could not decode its recording
-    :raises BadPerfData: the recording has no memory samples
+    :raises BadPerfData: the recording is damaged, or :func:`check_samples` rejects it
     """
     program = capture.options.get("perf", "perf")
     samples = capture.folder / "perf.data"

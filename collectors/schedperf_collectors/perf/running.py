@@ -34,13 +34,13 @@ STOP_TIMEOUT_S = 120.0
 # Time for a perf without --control to open its events; 0.15 s were measured on 2 CPUs.
 SETTLE_S = 1.0
 POLL_S = 0.02
-# perf writes its file and then dies of the SIGINT; older ones exit with 0 or 130.
+# perf writes its file and then dies of the SIGINT; older versions exit with 0 or 130.
 GOOD_STATUS = (0, -int(signal.SIGINT), 130)
 # prctl(2): the signal that a child gets when its parent dies.
 PR_SET_PDEATHSIG = 1
 
 PARANOID_REMEDY = "run as root, or set kernel.perf_event_paranoid to -1 with sysctl"
-# Root without it is root of a container, or has dropped it.
+# Root without this capability is root in a container, or has dropped it.
 ROOT_REMEDY = "add CAP_PERFMON or CAP_SYS_ADMIN to the container, or record outside of it"
 # Messages of perf if this user may not use perf_event_open or tracefs, of old and new versions.
 DENIED = ("perf_event_paranoid", "No permission", "Permission denied", "Operation not permitted")
@@ -63,8 +63,9 @@ class _Control:
 class Recording:
     """A running perf.
 
-    :param acknowledged: perf acknowledged the commands; False: the recorder waited instead
-    :param stderr: output of perf, once it has ended
+    :param acknowledged: whether perf acknowledges commands; if not, it counts from its start, and
+        the recorder waited for :data:`SETTLE_S`
+    :param stderr: output of perf, once it has ended; "" before
     """
 
     process: subprocess.Popen[bytes]
@@ -73,19 +74,21 @@ class Recording:
     stderr: str = ""
 
     def begin(self) -> None:
-        """Enable the events.
+        """Enable the events; do nothing if perf does not acknowledge commands.
 
-        :raises PerfFailed: it has ended
+        :raises PerfFailed: perf has ended, or did not answer within :data:`READY_TIMEOUT_S`
         """
         if self.acknowledged and not _obeys(self.control, self.process, b"enable\n"):
             status = self.process.poll()
-            how = "perf hung" if status is None else _say_end(status)
+            how = "perf hung" if status is None else _describe_end(status)
             raise PerfFailed(f"{how} before its events were enabled")
 
 
 @contextmanager
 def perf_running(command: Sequence[str]) -> Iterator[Recording]:
     """Run perf, for the time of a ``with`` block; it counts from :meth:`Recording.begin` on.
+
+    A perf without the option ``--control`` counts from its start.
 
     :param command: program and options, without a workload
     :raises Skipped: this user may not use perf
@@ -132,18 +135,23 @@ def perf_output(command: Sequence[str]) -> str:
 
 
 def failure(stderr: str, status: int) -> Exception:
-    """Return the exception for a failed perf: :class:`Skipped` if this user may not use it."""
+    """Return the exception for a failed perf; the caller raises it.
+
+    :param stderr: standard error of perf
+    :param status: exit status; negative for a signal, as in :mod:`subprocess`
+    :return: :class:`Skipped` if this user may not use perf, else :class:`PerfFailed`
+    """
     if any(sign in stderr for sign in DENIED):
         if os.geteuid() == 0:
             return Skipped("perf is not permitted, although this user is root", ROOT_REMEDY)
         return Skipped("perf is not permitted for this user", PARANOID_REMEDY)
     if status < 0:
         # Earlier output does not explain a signal.
-        return PerfFailed(_say_end(status))
+        return PerfFailed(_describe_end(status))
     return PerfFailed(f"perf: exit status {status}: {_reason(stderr)}")
 
 
-def _say_end(status: int) -> str:
+def _describe_end(status: int) -> str:
     if status < 0:
         return f"perf was killed by {signal_name(-status)}"
     return f"perf exited with status {status}"
@@ -162,8 +170,8 @@ def _reason(stderr: str) -> str:
 
 @contextmanager
 def _control_pipes() -> Iterator[_Control]:
-    # They stay open until perf has ended: perf record 6.1 gives up ("Thread and evlist pollfd
-    # index mismatch") and leaves an empty file when the other end of its control pipe is closed.
+    # They stay open until perf has ended: perf record 6.1 gives up ("Thread and evlist pollfd index
+    # mismatch") and leaves an empty file when the other end of its control pipe is closed.
     control = _Control(*os.pipe(), *os.pipe())
     try:
         yield control
@@ -175,7 +183,7 @@ def _control_pipes() -> Iterator[_Control]:
 def _start(command: Sequence[str], stderr: IO[bytes], control: _Control) -> Recording:
     options = ["-D", "-1", "--control", f"fd:{control.read},{control.ack_write}"]
     process = _spawn([*command, *options], stderr, (control.read, control.ack_write))
-    # They are off; that perf answers shows that it has opened them.
+    # The events are still disabled; an answer shows that perf has opened them.
     if _obeys(control, process, b"disable\n"):
         return Recording(process, control, acknowledged=True)
     status = _stop(process)
@@ -202,8 +210,8 @@ def _obeys(control: _Control, process: subprocess.Popen[bytes], command: bytes) 
 def _spawn(
     command: Sequence[str], stderr: IO[bytes], pass_fds: Sequence[int]
 ) -> subprocess.Popen[bytes]:
-    # A session of its own, so that Ctrl-C does not end perf before the workload; SIGINT when
-    # this process dies, so that perf does not record for ever.
+    # A session of its own, so that Ctrl-C does not end perf before the workload. SIGINT on the
+    # death of this process, so that perf does not record for ever.
     libc = ctypes.CDLL(None)
 
     def end_with_parent() -> None:

@@ -33,9 +33,9 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
 FILE_NAME = "perf.data"
 # Some 600,000 samples, which take 4 s to aggregate, and a minute in an emulated machine.
 FILE_LIMIT = "64M"
-# What perf prints when it stops because of it, in whichever unit.
+# Printed by perf when it stops at the size limit, in any unit.
 LIMIT_REACHED = "size limit reached"
-# Each CPU's buffer, and that of all together.
+# Size of each CPU's buffer, and of all buffers together.
 BUFFER_BYTES = 2 << 20
 BUFFERS_LIMIT_BYTES = 256 << 20
 
@@ -45,12 +45,12 @@ Programs = dict[str, "dict[str, str | None]"]
 
 @dataclass(frozen=True)
 class Traced:
-    """A finished recording; its file exists until :meth:`remove`.
+    """A finished recording; its file exists until :meth:`remove` is called.
 
     :param start_ns: CLOCK_MONOTONIC when the workload began; earlier samples precede it
-    :param end_ns: likewise when it ended
+    :param end_ns: CLOCK_MONOTONIC when the workload ended
     :param programs: which tracepoints were recorded, and why others were not
-    :param limit: the size at which perf stopped, e.g. "64M"; None: it recorded the whole run
+    :param limit: the size at which perf stopped, e.g. "64M"; None if it recorded the whole run
     """
 
     path: Path
@@ -61,8 +61,9 @@ class Traced:
     limit: str | None
 
     def follow(self, see: Callable[[Sample], None]) -> int:
-        """Pass all samples in the order of time to a function; return how many records perf lost.
+        """Pass all samples in chronological order to a function.
 
+        :return: number of lost records
         :raises BadPerfData: the file is empty or damaged
         """
         return follow(self.path, self.tracepoints, see)
@@ -79,10 +80,11 @@ def trace(
 
     Options of the collector: perf (the program) and perf_limit, after which it stops ("64M").
 
-    :param wanted: the fields that are needed of each tracepoint
+    :param wanted: the required fields by tracepoint ("sched:sched_switch")
     :param cpus: number of online CPUs
     :param reason: why BPF cannot be used, one line
-    :param remedy: what makes BPF usable; "" if that is not known
+    :param remedy: what makes BPF usable; "" if unknown
+    :return: the recording; the caller removes its file
     :raises Skipped: perf cannot be used either
     :raises PerfFailed: perf ended with an error
     """
@@ -113,7 +115,7 @@ def trace(
 
 @contextlib.contextmanager
 def _after(reason: str) -> Iterator[None]:
-    # The reason of perf alone would hide why BPF is not used.
+    # perf's own reason would hide why BPF is not used.
     try:
         yield
     except Skipped as skipped:
@@ -125,7 +127,12 @@ def _after(reason: str) -> Iterator[None]:
 def find_tracepoints(
     system: System, wanted: Mapping[str, Sequence[str]]
 ) -> tuple[list[Tracepoint], Programs]:
-    """Return the readable tracepoints, and for each one that was wanted why it is not readable."""
+    """Return the readable tracepoints, and the row of "programs" of every wanted one.
+
+    The row of a tracepoint that is not readable has the reason.
+
+    :param wanted: the required fields by tracepoint ("sched:sched_switch")
+    """
     tracepoints = []
     programs: Programs = {}
     for name, fields in wanted.items():
@@ -141,6 +148,7 @@ def find_tracepoints(
 def record_options(tracepoints: Sequence[Tracepoint], cpus: int, limit: str) -> list[str]:
     """Return the arguments of perf, without the output file.
 
+    :param cpus: number of CPUs, which share the memory for buffers
     :param limit: size of the file at which perf stops, in perf's syntax
     """
     # A power of two, in whole kB.
@@ -153,8 +161,9 @@ def record_options(tracepoints: Sequence[Tracepoint], cpus: int, limit: str) -> 
 
 
 def follow(path: Path, tracepoints: Sequence[Tracepoint], see: Callable[[Sample], None]) -> int:
-    """Pass all recorded samples to a function; return the number of lost records.
+    """Pass all samples of a file in chronological order to a function.
 
+    :return: number of lost records
     :raises BadPerfData: the file is empty or damaged
     """
     if not path.stat().st_size:

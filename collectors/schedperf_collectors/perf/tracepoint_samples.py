@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read tracepoint fields from a perf.data, ordered by time.
 
-A sample of a tracepoint carries the record that ftrace would have written; the tracepoint's
-``format`` file in tracefs describes its fields::
+A sample of a tracepoint contains the record that ftrace would write; the tracepoint's ``format``
+file in tracefs describes its fields::
 
     name: sched_switch
     ID: 372
@@ -40,18 +40,19 @@ from schedperf_collectors.perf_header import (
 
 IDENTIFIER = re.compile(r"^ID:\s*(\d{1,9})$", re.MULTILINE)
 FIELD = re.compile(
-    r"^\s*field:([^;]*?)\b(\w+)(?:\[[^]]*\])?;\s*offset:(\d{1,5});\s*size:(\d{1,5});\s*signed:([01]);",
+    r"^[ \t]*field:([^;]*?)\b(\w+)(?:\[[^]]*\])?;\s*offset:(\d{1,5});\s*size:(\d{1,5});"
+    r"\s*signed:([01]);",
     re.MULTILINE,
 )
 # Codes of the struct module by size, unsigned and signed.
 CODES = {1: "Bb", 2: "Hh", 4: "Ii", 8: "Qq"}
 
-# What a sample holds before its raw data, in this order: enum perf_event_sample_format, each
-# 8 bytes. What is not among them has no fixed size and is not recorded.
+# Parts of a sample before its raw data, in this order (enum perf_event_sample_format), 8 bytes
+# each. Other parts have no fixed size and are not recorded.
 IDENTIFIER_BIT, TIME_BIT, CPU_BIT, RAW_BIT = 1 << 16, 1 << 2, 1 << 7, 1 << 10
 FIXED_BITS = (IDENTIFIER_BIT, 1 << 0, 1 << 1, TIME_BIT, 1 << 3, 1 << 6, 1 << 9, CPU_BIT, 1 << 8)
 RECORD_FINISHED_ROUND = 68
-# common_type, with which the raw data begin.
+# The field common_type, with which the raw data begin.
 NUMBER_BYTES = 2
 
 
@@ -72,10 +73,11 @@ class Tracepoint:
 class Sample(NamedTuple):
     """One occurrence of a tracepoint.
 
-    :param time_ns: time on the clock that perf was told to use
+    :param time_ns: time on the clock of the recording (``perf record -k``)
     :param cpu: CPU on which it occurred
-    :param values: the requested fields, in the order of the request; bytes of a text such as
-        ``comm``, with what follows its end
+    :param name: "sched:sched_switch"
+    :param values: the requested fields, in the order of the request; text such as ``comm`` as all
+        bytes of the field, with those after the terminating NUL
     """
 
     time_ns: int
@@ -88,8 +90,8 @@ def read_tracepoint(system: System, name: str, fields: Sequence[str]) -> Tracepo
     """Read the offsets of some fields of a tracepoint.
 
     :param name: "sched:sched_switch"
-    :raises Unavailable: tracefs is closed or not mounted, the kernel has no such tracepoint or
-        no such field in it
+    :raises Unavailable: tracefs is not mounted or not readable, the kernel has no such tracepoint,
+        or the tracepoint has no such integer or text field
     """
     text = read_event_file(system, name, "format")
     number = IDENTIFIER.search(text)
@@ -112,13 +114,15 @@ def _code(kind: str, size: int, signed: int) -> str:
 
 
 class Samples:
-    """All samples of some tracepoints, ordered by time, and the number of lost records.
+    """All samples of some tracepoints in chronological order, and the number of lost records.
 
-    The kernel writes one buffer for each CPU, and perf copies what it finds there, so the file is
-    not in order. perf marks the end of each round over all buffers: what comes behind the second
-    next mark is not older than what came before the first.
+    The kernel writes one buffer per CPU, and perf copies them in turn, so the file is not in
+    chronological order. perf marks the end of each round over all buffers: samples after a mark are
+    never older than samples before the preceding mark.
 
+    :param label: names the file in messages
     :param tracepoints: the tracepoints to read; samples of others are skipped
+    :raises BadPerfData: the samples lack time, CPU or raw data, or have unsupported parts
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class Samples:
 
     @property
     def lost(self) -> int:
-        """Number of lost records so far."""
+        """Return the number of lost records so far; complete after the iteration."""
         return total_lost(self._lost, self._header.events)
 
     def __iter__(self) -> Iterator[Sample]:
@@ -171,7 +175,7 @@ class Samples:
         name, reader = self._readers.get(number, ("", None))
         if reader is None:
             return None
-        # The raw data begin with their number; their size stands before them.
+        # The raw data are preceded by their size, and begin with the tracepoint's number.
         raw = start + self._prefix.size - NUMBER_BYTES
         if reader.layout.size > size or raw + size > stop:
             raise self._too_short(start)
@@ -184,8 +188,8 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    # One look at the raw data of a tracepoint, and which of its numbers comes where.
+class _SampleReader:
+    # One unpacking of a tracepoint's raw data, and the order of its numbers.
     layout: struct.Struct
     order: tuple[int, ...]
 
@@ -194,7 +198,7 @@ class _Reader:
         return tuple(values[index] for index in self.order)
 
 
-def _reader(tracepoint: Tracepoint, order: str) -> _Reader:
+def _reader(tracepoint: Tracepoint, order: str) -> _SampleReader:
     layout, end = order, 0
     by_offset = sorted(tracepoint.fields, key=lambda name: tracepoint.fields[name][0])
     for name in by_offset:
@@ -202,7 +206,7 @@ def _reader(tracepoint: Tracepoint, order: str) -> _Reader:
         layout += f"{offset - end}x{code}"
         end = offset + struct.calcsize(f"{order}{code}")
     places = tuple(by_offset.index(name) for name in tracepoint.fields)
-    return _Reader(struct.Struct(layout), places)
+    return _SampleReader(struct.Struct(layout), places)
 
 
 def _prefix(header: Header, label: str) -> struct.Struct:
@@ -223,7 +227,7 @@ def _time(sample: Sample) -> int:
 
 
 def _count_until(samples: Sequence[Sample], time_ns: int) -> int:
-    # bisect has had a key only since Python 3.10.
+    # bisect supports a key only since Python 3.10.
     low, high = 0, len(samples)
     while low < high:
         middle = (low + high) // 2

@@ -2,8 +2,9 @@
 """Count the load balancer's decisions with the programs of ``balance.bpf.c``.
 
 Four functions of ``kernel/sched/fair.c`` are probed: at their exits by fexit if the kernel
-supports it, otherwise at entry and exit by kprobes. A function that the compiler inlined or cloned
-with other arguments cannot be probed and is listed under "invisible".
+supports it (load_balance() also at its entry, by fentry), otherwise at entry and exit by kprobes. A
+function that the compiler inlined or cloned with other arguments cannot be probed and is listed
+under "invisible".
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from schedperf_collectors.bpf.libbpf import (
     load_what_works,
 )
 from schedperf_collectors.bpf.objects import read_object
-from schedperf_collectors.bpf.probes import say_refusals
+from schedperf_collectors.bpf.probes import group_refusals
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
 from schedperf_collectors.machine.btf import function_arguments
 from schedperf_collectors.machine.kernel_files import KernelFunctions, find_functions
@@ -65,11 +66,11 @@ _Row = dict[str, object]
 
 
 class Balance:
-    """The attached programs.
+    """The attached programs; there may be none.
 
     :ivar programs: "programs" of placement.json: mechanism, function and reason of each
-    :ivar invisible: "invisible" of placement.json: decisions that are not measured
-    :ivar lost: number of lost events by kind; complete after :meth:`read`
+    :ivar invisible: "invisible" of placement.json: decisions that are not measured, and why
+    :ivar lost: number of lost events by kind, without zeros; empty before :meth:`read`
     """
 
     def __init__(
@@ -125,9 +126,11 @@ class Balance:
 
 
 def start(machine: Machine, system: System | None = None) -> Balance:
-    """Attach all programs that the kernel accepts; the gate is still closed.
+    """Attach all programs that the kernel accepts; they count from :meth:`Balance.open_gate` on.
 
-    The result contains the errors of the kernel; they are not raised.
+    Errors are not raised; the result contains them.
+
+    :param system: None for this machine
     """
     system = system or System()
     names = [name for each in DECISIONS for name in each.functions]
@@ -150,7 +153,9 @@ def start(machine: Machine, system: System | None = None) -> Balance:
 def choose_functions(
     symbols: KernelFunctions, arguments: Mapping[str, int]
 ) -> tuple[dict[str, str], list[Blind]]:
-    """Return by decision the function that makes it in this kernel, and those not measured.
+    """Return the function that makes each decision in this kernel, by the decision's name.
+
+    The second value lists the functions that cannot be probed, with reasons.
 
     :param arguments: number of arguments of each function in BTF
     """
@@ -163,7 +168,7 @@ def choose_functions(
         elif name not in arguments:
             invisible.append(_blind(name, "not in the kernel's BTF"))
         elif arguments[name] != decision.arguments:
-            invisible.append(_blind(name, _say_arguments(arguments[name], decision)))
+            invisible.append(_blind(name, _unexpected_arguments(arguments[name], decision)))
         else:
             functions[decision.name] = name
     invisible += [_absent(symbols, each) for each in INLINED if symbols.first(each) is None]
@@ -174,6 +179,7 @@ def candidates(functions: Mapping[str, str], pair: tuple[str, str]) -> list[Cand
     """Return the programs for one pair of mechanisms.
 
     :param functions: the kernel's function by decision
+    :param pair: mechanisms at entry and exit, one of PAIRS
     """
     return [
         Candidate(f"{name}_{side}", f"{name}_{mechanism}", mechanism, function)
@@ -204,7 +210,11 @@ def _attach(machine: Machine, functions: Mapping[str, str]) -> tuple[BpfObject |
 
 
 def _load_probes(machine: Machine, probes: Sequence[Candidate], refused: Programs) -> Loaded:
-    """Load kprobes; if they are rejected, too, each program gets the reasons of both pairs."""
+    """Load kprobes after fentry and fexit were rejected.
+
+    :param refused: the rejected programs of fentry and fexit, with reasons
+    :raises NothingWorks: kprobes are rejected too; each program has the reasons of both pairs
+    """
     try:
         return _load(machine, probes)
     except NothingWorks as error:
@@ -213,7 +223,7 @@ def _load_probes(machine: Machine, probes: Sequence[Candidate], refused: Program
             # A decision needs both programs, so they share one reason: that of the exit, which
             # every pair has.
             last = f"{slot.rpartition('_')[0]}_{SIDES[-1]}"
-            reasons[slot] = say_refusals(
+            reasons[slot] = group_refusals(
                 {
                     "/".join(pair): _without_mechanism(str(programs[last]["reason"]))
                     for pair, programs in zip(PAIRS, (refused, error.programs))
@@ -254,7 +264,14 @@ def _slots(decision: str) -> tuple[str, ...]:
 
 
 def table_entries(nodes: int, possible: int) -> int:
-    """Return the number of entries of the table: all possible keys, within the size limit."""
+    """Return the number of entries of the table of counts.
+
+    It is the number of possible keys with :data:`LEVELS` levels, as far as
+    :data:`COUNTS_LIMIT_BYTES` allow, but at least :data:`LEAST_ENTRIES`.
+
+    :param nodes: number of groups of CPUs, see :attr:`Machine.groups`
+    :param possible: number of possible CPUs
+    """
     # Destinations: fork or not, from each node to each or none; sources and tasks: idleness times
     # answer; attempts: idleness on each node.
     a_level = 2 * nodes * (nodes + 1) + 2 * 2 * len(_IDLENESS) + len(_IDLENESS) * nodes
@@ -273,7 +290,7 @@ def _refusal(programs: Programs, decision: str) -> str:
     return next(filter(None, reasons), "not attached")
 
 
-def _say_arguments(count: int, decision: _Decision) -> str:
+def _unexpected_arguments(count: int, decision: _Decision) -> str:
     return f"has {count} arguments in this kernel (expected {decision.arguments})"
 
 
@@ -310,7 +327,16 @@ DECISIONS = (
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one kind of decision."""
+    """The counts of one :class:`Key`; a count that a decision does not have is 0.
+
+    :param count: number of decisions
+    :param pulled: "attempt": tasks that were moved
+    :param some_pinned: "attempt": attempts that ended with LBF_SOME_PINNED; "migratable": calls
+        that set it
+    :param all_pinned: "attempt": attempts that ended with LBF_ALL_PINNED
+    :param imbalance: "attempt": attempts with sgc->imbalance set for their own group in the parent
+        domain; "destination": decisions with sgc->imbalance set for the local group
+    """
 
     count: int
     pulled: int
@@ -327,8 +353,16 @@ class Counts:
 class Key:
     """A decision and its node, level and idleness; see balance.bpf.c.
 
-    :param from_node: None if the CPU was not online when the run began
-    :param to_node: None if likewise, or if the local group was kept
+    :param decision: "destination", "source", "attempt" or "migratable"
+    :param level: name of the scheduling domain; ``level N`` if the kernel keeps no names
+    :param from_node: node of the CPU that decides; None if the CPU was not online when the run
+        began; without meaning for "source" and "migratable"
+    :param to_node: "destination": node of the group; None if its CPU was not online when the run
+        began, or if the local group was kept; without meaning for other decisions
+    :param is_local: whether the local group was kept
+    :param idle: "busy", "idle" or "newidle"; without meaning for "destination"
+    :param yes: "destination": it was a fork; "source": a group was found; "migratable": the task
+        may be moved; False for "attempt"
     """
 
     decision: str
@@ -341,7 +375,10 @@ class Key:
 
 
 def is_nowhere(key: Key) -> bool:
-    """Say whether a decision concerned a CPU that was not there when the run began."""
+    """Return whether a decision concerned a CPU that was offline when the run began.
+
+    Only destinations and attempts have CPUs.
+    """
     if key.decision == "destination" and key.to_node is None and not key.is_local:
         return True
     return key.decision in {"destination", "attempt"} and key.from_node is None
@@ -419,12 +456,12 @@ def _migratable_row(key: Key, counted: Counts) -> _Row:
 
 
 def read_counts(items: Iterable[tuple[bytes, bytes]], machine: Machine) -> dict[Key, Counts]:
-    """Return what the map holds, summed over CPUs and over domains of one name."""
+    """Return the counts in the map, summed over CPUs and over domains of the same name."""
     totals: dict[Key, Counts] = {}
     for packed, values in items:
         level, from_node, to_node, decision, idle, yes = KEY.unpack(packed)
         *columns, names = zip(*VALUE.iter_unpack(values))
-        # Only the CPU that made the entry wrote the name.
+        # Only the CPU that created the entry wrote the name.
         name = max(names).partition(b"\0")[0].decode("utf-8", "replace")
         key = Key(
             decision=DECISIONS[decision].name,

@@ -6,10 +6,11 @@ The levels are the kernel's scheduling domains. debugfs names them for each CPU,
 
     /sys/kernel/debug/sched/domains/cpu0/domain0/name    MC
     cpu0 0 0 0 0 0 0 1206 0 0
-    domain0 00000003 0 0 0 …           before version 17
-    domain0 MC 00000003 0 0 0 …        since
+    domain0 00000003 0 0 0 …           before version 17 of schedstat
+    domain0 MC 00000003 0 0 0 …        since version 17
 
-Otherwise the ids in /sys determine which CPUs share a core, a cluster, a cache.
+If the kernel does not report them, the ids in /sys determine which CPUs share a core, a cluster or
+a cache.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ _NAME_FOLDERS = (f"{DEBUG_SCHED}/domains", f"{SYSCTL}/sched_domain")
 _SCHEDSTAT_LIMIT_BYTES = 64 << 20
 # The levels that a kernel knows of, and the node, are four to six; SHARED_LEVELS of placement.h.
 MOST_LEVELS = 7
-# CPUs of one node that share nothing else; the kernel's name since v6.6, before it was DIE.
+# CPUs of one node that share nothing else; the kernel's name since v6.6 (before: DIE).
 _WHOLE_NODE = "PKG"
 
 _CPU = re.compile(r"cpu([0-9]{1,5}) ", re.ASCII)
-# Names are in capitals, masks in small letters.
+# Names are in upper case, masks in lower case.
 _DOMAIN = re.compile(
     r"domain([0-9]{1,2}) (?:([A-Z][A-Z0-9_-]{0,14}) )?([0-9a-f]+(?:,[0-9a-f]+)*) ", re.ASCII
 )
-# What CPUs of two nodes share, and a CPU with itself.
+# The levels for CPUs of two nodes, and for a CPU with itself.
 NUMA, SAME_CPU = "NUMA", "CPU"
 # struct place: node, ids of levels.
 PLACE = struct.Struct(f"={1 + MOST_LEVELS}H")
@@ -59,14 +60,14 @@ SLOTS_PER_CPU = 512
 class CpuGroup(NamedTuple):
     """CPUs of one node and one type of core.
 
-    :param core_type: "" where all CPUs have one type
+    :param core_type: "" if all CPUs have one type
     """
 
     node: int
     core_type: str
 
     def as_row(self) -> dict[str, object]:
-        """Return its keys in placement.json; without the type where all CPUs have one."""
+        """Return the group's keys in placement.json, without the type if all CPUs have one type."""
         of_type = {"core_type": self.core_type} if self.core_type else {}
         return {"node": self.node, **of_type}
 
@@ -76,7 +77,7 @@ class Place:
     """The node and levels of one CPU.
 
     :param shares: an id for each level of the machine, equal for CPUs that share it
-    :param core_type: "" where all CPUs have one type
+    :param core_type: "" if all CPUs have one type
     """
 
     node: int
@@ -96,8 +97,8 @@ class Machine:
     :param places: node and levels of each CPU that was online
     :param possible: number of possible CPUs
     :param recorder: process id of the recorder in the initial pid namespace; 0 if unknown
-    :param levels: what CPUs of one node may share, the smallest first; the last is the node
-    :param levels_from: "domains": of the kernel's scheduler; "topology": of the hardware
+    :param levels: levels that CPUs of one node may share, smallest first; the last is the node
+    :param levels_from: "domains" (of the kernel's scheduler) or "topology" (of the hardware)
     """
 
     places: dict[int, Place]
@@ -113,13 +114,13 @@ class Machine:
 
     @property
     def types(self) -> dict[int, str]:
-        """Return the type of core of each CPU; empty where all have one type."""
+        """Return the type of core of each CPU; empty if all CPUs have one type."""
         types = {cpu: location.core_type for cpu, location in self.places.items()}
         return types if any(types.values()) else {}
 
     @property
     def groups(self) -> list[CpuGroup]:
-        """Return the groups that have CPUs; to the programs each is a node with its index here."""
+        """Return the groups that have CPUs; BPF programs use the index of a group as its node."""
         return sorted({location.group for location in self.places.values()})
 
     def group_at(self, index: int) -> CpuGroup | None:
@@ -133,9 +134,9 @@ class Machine:
         return None if group is None else group.node
 
     def level_between(self, first: CpuGroup, second: CpuGroup) -> str | None:
-        """Return the smallest scheduling domain that contains CPUs of two groups of one node.
+        """Return the smallest level that CPUs of two groups of one node share.
 
-        None if it depends on the CPUs.
+        The result is None if it depends on the CPUs.
         """
         for index, level in enumerate(self.levels):
             ids = [
@@ -152,12 +153,15 @@ class Machine:
 
     @property
     def slots(self) -> int:
-        """Return the number of slots for tasks, a power of two."""
+        """Return the number of slots of the table of tasks, a power of two."""
         needed = 1 << (self.possible * SLOTS_PER_CPU - 1).bit_length()
         return min(max(needed, LEAST_SLOTS), MOST_SLOTS)
 
     def level_of(self, first: Place, second: Place) -> str:
-        """Return the smallest scheduling domain that contains two CPUs, as the programs do."""
+        """Return the smallest level that two CPUs share, as the BPF programs do.
+
+        It is :data:`SAME_CPU` for one CPU (the same object), and :data:`NUMA` for two nodes.
+        """
         if first is second:
             return SAME_CPU
         if first.node != second.node:
@@ -168,8 +172,8 @@ class Machine:
     def prepare(self, loading: BpfObject, rows: int = 0) -> None:
         """Set the sizes and constants that all objects have, before loading.
 
-        :param rows: counters of moves of each CPU
-        :raises Unavailable: it is not one of our objects
+        :param rows: number of move counters of each CPU; 0 for objects without them
+        :raises Unavailable: the object is not one of schedperf's
         """
         loading.resize("places", self.possible)
         nodes = len(self.groups) + 1
@@ -192,13 +196,17 @@ class Machine:
 
 
 def _padded(shares: tuple[int, ...]) -> list[int]:
-    """Return an id for each level of the programs; unused levels have the id of the node."""
+    """Return ids for the :data:`MOST_LEVELS` levels of the BPF programs.
+
+    Unused levels have the id of the node.
+    """
     return [*shares, *[shares[-1]] * (MOST_LEVELS - len(shares))]
 
 
 def read_machine(system: System, recorder: int = 0) -> Machine:
     """Return the CPUs of a machine.
 
+    :param recorder: process id of the recorder in the initial pid namespace; 0 if unknown
     :raises Unavailable: /sys does not list the CPUs
     """
     finders = topology_finders(system)
@@ -233,11 +241,11 @@ def _with_types(machine: Machine, types: Mapping[int, str]) -> Machine:
 
 @dataclass(frozen=True)
 class Levels:
-    """What CPUs share within their nodes.
+    """The levels that CPUs share within their nodes.
 
-    :param names: of the levels, the smallest first; the last is the node
+    :param names: names of the levels, smallest first; the last is the node
     :param source: "domains" or "topology"
-    :param shares: of each CPU an id for each level, equal for CPUs that share it
+    :param shares: for each CPU, an id for each level, equal for CPUs that share the level
     """
 
     names: tuple[str, ...]
@@ -246,19 +254,22 @@ class Levels:
 
 
 class _Domain(NamedTuple):
-    """One scheduling domain of one CPU."""
+    """One scheduling domain of one CPU.
+
+    :param span: bit mask of the domain's CPUs
+    """
 
     name: str
     span: int
 
 
-# Where a CPU is; see topology_finders().
+# The position of a CPU in the topology; see topology_finders().
 _Row = Mapping[str, Optional[int]]
 _Rows = Sequence[_Row]
 
 
 def read_levels(system: System, rows: _Rows) -> Levels:
-    """Return the levels of a machine.
+    """Return the levels of a machine: its scheduling domains, else those of its topology.
 
     :param rows: topology of each CPU, as in host.json
     """
@@ -343,7 +354,10 @@ def _levels(
 
 
 def _topology(row: _Row) -> dict[str, object]:
-    """Return the levels of a CPU; numbers of cores and clusters are unique per socket only."""
+    """Return a key for each level of a CPU, equal for CPUs that share the level.
+
+    Keys of cores and clusters contain the socket, because their numbers are unique per socket only.
+    """
     cpu, socket = row["cpu"], row["socket"]
     # A CPU without a reported core, cluster or cache shares none, except that the kernel treats
     # the socket as the cache if no cache is reported (many virtual machines).

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Follow task placement without BPF: record the scheduler's tracepoints with perf.
 
-The balancer's decisions, task groups and bandwidth timers are not in the tracepoints.
+The tracepoints do not contain the balancer's decisions, task groups and bandwidth timers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schedperf_collectors.placement.tracepoints import Move
 from schedperf_collectors.plugin import Capture
 
 SCHEMA = "schedperf/bpf_placement/1"
-# The fields that are needed of each tracepoint. sched_wakeup_new is made by the parent.
+# The required fields of each tracepoint. sched_wakeup_new occurs in the parent.
 WANTED = {
     "sched:sched_waking": ("pid",),
     "sched:sched_wakeup": ("pid", "target_cpu"),
@@ -26,12 +26,12 @@ WANTED = {
     "sched:sched_migrate_task": ("pid", "orig_cpu", "dest_cpu"),
     "sched:sched_switch": ("prev_pid", "prev_state", "next_pid"),
 }
-# Tasks that wait at the same moment; pids beyond are those of tasks that never ran.
+# Maximum number of simultaneously waiting tasks; further pids belong to tasks that never ran.
 WAITING_LIMIT = 1 << 17
 STEP_S = 0.1
 STEPS_LIMIT = 2000
 LATENCY_BINS = 40
-# Sleeping states are below; a task that could go on has none of them, preempted or not
+# Sleeping states are below this; a runnable task has none of them, preempted or not
 # (TASK_REPORT_MAX in include/linux/sched.h, printed as "R+").
 SLEEPING_STATES = 0xFF
 
@@ -130,7 +130,7 @@ class Flow:
         return (self._end_ns - self._start_ns) / 1e9
 
     def end_early(self) -> None:
-        """End at the last sample, because the time after it was not recorded."""
+        """End at the last sample, because perf stopped there; count the rest as lost."""
         self._end_ns = self._newest_ns
         self.lost["end of the run"] += 1
 
@@ -185,7 +185,7 @@ class Flow:
         steps[(sample.time_ns - self._start_ns) // self._step_ns] += 1
 
     def results(self) -> Mapping[str, object]:
-        """Return moves, series, latency and depth of placement.json."""
+        """Return moves, series, latency and depth (always empty) of placement.json."""
         last = max((max(steps) for steps in self._series.values()), default=-1)
         return {
             "moves": [{**move.as_row(), "count": count} for move, count in self._moves.items()],

@@ -26,7 +26,11 @@ Key = TypeVar("Key")
 class Series(Generic[Key]):
     """Reads counters in a separate thread, until it is stopped.
 
-    :param look: returns all counters; they only grow
+    :param look: function that returns all counters, which only grow; it may raise Unavailable
+    :ivar step_s: length of a step in s; the last step may be shorter
+    :ivar rows: by key, the growth of the counter in each step, shape (steps,)
+    :ivar steps: number of steps
+    :ivar failure: why reading failed, which ends the series; None if it did not
     """
 
     def __init__(self, look: Callable[[], Counter[Key]]) -> None:
@@ -85,7 +89,7 @@ class Series(Generic[Key]):
         self._last = now
 
     def merge(self) -> None:
-        """Merge pairs of steps; their number is even."""
+        """Merge pairs of steps into steps of twice the length; the number of steps must be even."""
         self.step_s *= 2
         self.steps //= 2
         for counts in self.rows.values():

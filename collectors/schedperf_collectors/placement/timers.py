@@ -39,9 +39,10 @@ class Expiries:
     """The counts of one task group's timer.
 
     :param group: path of the group in its hierarchy
-    :param first_ns: the first time for which the timer was set (CLOCK_MONOTONIC)
+    :param expiries: number of expiries
+    :param first_ns: the time for which the timer was set at the first expiry (CLOCK_MONOTONIC)
     :param overruns: periods without a separate expiry
-    :param phases: expiries by phase, shape (PHASE_BINS,)
+    :param phases: expiries by phase, shape (PHASE_BINS,): a bin is 1 / PHASE_BINS of the period
     """
 
     group: str
@@ -52,7 +53,10 @@ class Expiries:
     phases: tuple[int, ...]
 
     def and_then(self, following: Expiries) -> Expiries:
-        """Add the counts of a group with the same path and period, which was created again."""
+        """Return the sums with the counts of a group that was created again.
+
+        :param following: counts of the group with the same path and period
+        """
         return Expiries(
             self.group,
             self.period_ns,
@@ -64,11 +68,13 @@ class Expiries:
 
 
 class Timers:
-    """The program while it is attached.
+    """The attached program, or the reason why none is attached.
 
+    :param loaded: object with the program; None if it is not attached
+    :param reason: why it is not attached; None if it is
     :ivar programs: "programs" of placement.json: mechanism, function and reason
-    :ivar invisible: "invisible" of placement.json: what is not measured
-    :ivar lost: number of lost events by kind; complete after :meth:`read`
+    :ivar invisible: "invisible" of placement.json: what is not measured, and why
+    :ivar lost: number of lost events by kind, without zeros; empty before :meth:`read`
     """
 
     def __init__(self, loaded: BpfObject | None, reason: str | None) -> None:
@@ -92,7 +98,7 @@ class Timers:
             self._loaded.set_gate(is_open=False)
 
     def read(self) -> list[dict[str, object]]:
-        """Return the "timers" of placement.json.
+        """Return the "timers" of placement.json; [] if the program is not attached.
 
         :raises Unavailable: the kernel refuses to read the map
         """
@@ -115,9 +121,11 @@ class Timers:
 
 
 def start(machine: Machine, system: System | None = None) -> Timers:
-    """Attach the program; the gate is still closed.
+    """Attach the program; it counts from :meth:`Timers.open_gate` on.
 
-    The result contains the error of the kernel; it is not raised.
+    An error is not raised; the result contains it.
+
+    :param system: None for this machine
     """
     try:
         # The loader also looks up the function that identifies a bandwidth timer, but does not
@@ -134,7 +142,10 @@ def start(machine: Machine, system: System | None = None) -> Timers:
 
 
 def read_expiries(items: Iterator[tuple[bytes, bytes]]) -> Iterator[Expiries]:
-    """Yield the entries of the map."""
+    """Parse the entries of the map ``timer_counts``.
+
+    :param items: keys and values of the map
+    """
     for key, value in items:
         _, period_ns = KEY.unpack(key)
         expiries, first_ns, overruns, *phases, folders = VALUE.unpack(value)
@@ -154,7 +165,7 @@ def group_path(names: Sequence[bytes]) -> str:
 
 
 def describe_timers(counted: Iterator[Expiries]) -> list[dict[str, object]]:
-    """Return the rows of placement.json, one per group and period."""
+    """Return the "timers" of placement.json, one row per group and period."""
     rows: dict[tuple[str, int], Expiries] = {}
     for each in counted:
         group_period = each.group, each.period_ns

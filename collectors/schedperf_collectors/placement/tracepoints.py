@@ -34,7 +34,7 @@ TRACEPOINTS = (
     "sched_migrate_task",
     "sched_switch",
 )
-# Both run at every event; programs at BTF tracepoints read kernel memory with plain loads.
+# Both run at every event; programs at BTF tracepoints can read kernel memory with plain loads.
 MECHANISMS = {"tp_btf": "btf", "raw_tp": "raw"}
 
 # In the order of enum kind of placement.bpf.c.
@@ -68,9 +68,14 @@ MOVES_BUDGET_BYTES = 256 << 20
 class Move(NamedTuple):
     """A move between CPUs; the keys of a row of placement.json's "moves".
 
+    :param event: "fork", "exec", "wakeup" or "migration"
+    :param cause: cause of a migration, see :data:`KINDS`; None for other events, or if unknown
     :param from_node: None for a CPU that came online later
     :param to_node: None for a CPU that came online later
-    :param from_type: type of the CPU core; None if all have one type
+    :param level: smallest level that both CPUs share: "CPU" for the same CPU, "NUMA" for two nodes
+    :param from_type: type of the CPU core; None if all have one type, or for a CPU that came online
+        later
+    :param to_type: as ``from_type``, of the other CPU
     """
 
     event: str
@@ -82,7 +87,7 @@ class Move(NamedTuple):
     to_type: str | None = None
 
     def as_row(self) -> dict[str, object]:
-        """Return its keys and values; without types where all CPUs have one."""
+        """Return the row as a dict, without core types if ``from_type`` is None."""
         row = self._asdict()
         if self.from_type is None:
             del row["from_type"], row["to_type"]
@@ -93,9 +98,14 @@ class Move(NamedTuple):
 class CpuCounts:
     """The counts of one CPU.
 
-    :param latency_log2: tasks that waited 2^i <= ns < 2^(i+1) for this CPU, by i
+    :param latency_log2: waits of tasks for this CPU of 2^i <= ns < 2^(i+1), by i; bin 0 also has
+        waits of 0 ns, and the last bin is open
+    :param latency_sum_ns: sum of these waits
+    :param latency_max_ns: longest of these waits
     :param depth: switches to tasks of the workload by depth of their task group; last bin open
     :param without_groups: switches to tasks of the workload in a kernel without task groups
+    :param lost_moves: moves for which there was no counter
+    :param lost_slots: waits that were lost because another task took the slot of the waiting task
     """
 
     latency_log2: tuple[int, ...]
@@ -108,10 +118,12 @@ class CpuCounts:
 
 
 class Tracepoints:
-    """The loaded programs; their gate is closed.
+    """The attached programs, which count nothing until :meth:`open_gate`.
 
     :param machine: the CPUs
-    :raises Unavailable: the compiled BPF object is missing, or the kernel rejects all programs
+    :ivar programs: "programs" of placement.json: mechanism, function and reason of each
+    :raises Unavailable: libbpf or the compiled BPF object is missing, the kernel rejects all
+        programs, or a map cannot be written or mapped
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -148,7 +160,7 @@ class Tracepoints:
         self._object.close()
 
     def moves(self) -> Counter[Move]:
-        """Return how often each move was made until now, summed over CPUs."""
+        """Return the number of each move so far, summed over CPUs."""
         counts = array("Q", self._counts[:])
         rows = moves_rows(len(self._machine.groups), self._machine.possible)
         sums = (sum(counts[row : rows * self._machine.possible : rows]) for row in range(rows))
@@ -159,7 +171,10 @@ class Tracepoints:
         return moves
 
     def cpus(self) -> Iterator[tuple[int, CpuCounts]]:
-        """Yield each CPU and its counts."""
+        """Yield the number and the counts of each possible CPU.
+
+        :raises Unavailable: the kernel refuses to read the map
+        """
         table = self._object.map("cpus")
         for cpu in range(self._machine.possible):
             value = table.read(U32.pack(cpu))
@@ -172,7 +187,13 @@ class Tracepoints:
 
 
 def moves_rows(nodes: int, possible: int) -> int:
-    """Return how many counters of moves each CPU has on a machine of that size."""
+    """Return the number of move counters per CPU, in whole cache lines (at least one).
+
+    They are as many as are needed, or as :data:`MOVES_BUDGET_BYTES` allows.
+
+    :param nodes: number of groups of CPUs, see :attr:`Machine.groups`
+    :param possible: number of possible CPUs
+    """
     # The node of CPUs that come online later is unknown.
     node_count = nodes + 1
     needed = len(KINDS) * node_count * (LEVELS + node_count)
@@ -182,7 +203,10 @@ def moves_rows(nodes: int, possible: int) -> int:
 
 
 def move_of(machine: Machine, row: int) -> Move:
-    """Return the move that a counter counts; see count_move() of placement.bpf.c."""
+    """Return the move that a counter counts; see count_move() of placement.bpf.c.
+
+    :param row: index among the counters of one CPU
+    """
     groups = len(machine.groups) + 1
     position, kind = divmod(row, len(KINDS))
     event, cause = KINDS[kind]
@@ -193,7 +217,7 @@ def move_of(machine: Machine, row: int) -> Move:
     start, end = map(machine.group_at, divmod(position - groups * LEVELS, groups))
     level_name = NUMA
     if start is not None and end is not None and start.node == end.node:
-        # Of two types; the machine has none where this is not known.
+        # CPUs of two types; the machine has no types if this is unknown.
         level_name = machine.level_between(start, end) or NUMA
     return _move(event, cause, start, end, level_name)
 

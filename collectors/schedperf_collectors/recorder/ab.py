@@ -9,26 +9,23 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedperf_collectors.contract import read_boot_id
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.analysis import Analysis
 from schedperf_collectors.recorder.bundle import Existing, check_output
 from schedperf_collectors.recorder.captures import HOST, Captured, Chosen, Staging
 from schedperf_collectors.recorder.isolate import OK
+from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.plan import plan_ab
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import examine_for, open_side
-from schedperf_collectors.recorder.session import (
-    Request,
-    Session,
-    Side,
-    capture_boots,
-    read_boot_id,
-    settle,
-)
+from schedperf_collectors.recorder.request import Request, Side
+from schedperf_collectors.recorder.session import Session, capture_boots, settle
 from schedperf_collectors.recorder.settings import Machine, Setting, capture_host, restoring
 from schedperf_collectors.recorder.source import check_build
 
-# Load always differs, and missing values are not fields.
+# Load always differs; a missing value is not a field.
 _NO_TREATMENT = ("state", "missing")
 
 
@@ -37,13 +34,18 @@ def ab(
     settings: Sequence[Setting],
     chosen: Chosen,
     progress: Progress,
+    looks: Looks | None = None,
     *,
     force: bool,
     append: bool,
+    analysis: Analysis | None = None,
 ) -> None:
     """Record all sides.
 
-    :param append: add to the bundles that exist
+    :param looks: interim analyses that may end the recording; None to make all rounds
+    :param force: whether to replace existing files
+    :param append: whether to add to those bundles that exist; the others are new
+    :param analysis: checks the first run; None to skip the check
     :raises RecordError: recording could not start, or was stopped
     """
     _check_paths(settings)
@@ -52,7 +54,7 @@ def ab(
     ]
     check_build(request.source)
     names = [str(setting.name) for setting in settings]
-    with signals, Staging() as staging, restoring(progress) as (machine, groups):
+    with signals, Staging() as staging, restoring(progress, settings) as (machine, groups):
         usable, dropped, counts = settle(request, chosen, staging, progress)
         plan = plan_ab(request.points, counts, request.seed, names)
         session = Session(
@@ -62,9 +64,12 @@ def ab(
             sides=(sides := _open_sides(settings, existing, request, machine)),
             staging=staging,
             progress=progress,
+            looks=looks,
             note_cgroup=groups.note,
+            analysis=analysis,
         )
-        machine.note_bundles([side.writer.names.path for side in sides])
+        if looks is not None:
+            looks.between([side.writer.names.partial for side in sides])
         session.execute(plan, lambda: _prepare(session, sides))
 
 
@@ -78,7 +83,10 @@ def _check_paths(settings: Sequence[Setting]) -> None:
 def _check(
     setting: Setting, request: Request, progress: Progress, *, force: bool, append: bool
 ) -> Existing | None:
-    """Return the bundle to add to; None for a new one."""
+    """Return the bundle to add to; None for a new one.
+
+    :raises RecordError: a new bundle cannot be written, or runs cannot be added to the existing one
+    """
     if not (append and setting.path.exists()):
         check_output(setting.path, force=force)
         return None
@@ -111,7 +119,11 @@ def _open_sides(
 
 
 def _prepare(session: Session, sides: Sequence[Side]) -> None:
-    """Capture host.json of each side with its setting applied, everything else once."""
+    """Capture host.json of each side with its setting applied; capture everything else once.
+
+    The captures are stored in bundles that have none of this boot. The treatment of all sides is
+    set.
+    """
     hosts = [capture_host(session, side) for side in sides]
     treatment = _treatment(session, [host[0] for host in hosts])
     begun = [(side, host) for side, host in zip(sides, hosts) if not side.has_boot(read_boot_id())]
@@ -124,7 +136,10 @@ def _prepare(session: Session, sides: Sequence[Side]) -> None:
 
 
 def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:
-    """Return the differences between the sides' host.json, and the paths the user gave."""
+    """Return the paths of host.json that the user gave, then those that differ between the sides.
+
+    If a host.json is missing, warn, and return only the former.
+    """
     allowed = session.request.vary
     if any(host.result.status != OK for host in hosts):
         session.progress.warn(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The options of ``ab --kernel``, which boots kernels alternately."""
+"""Define the options of ``ab --kernel``, which boots kernels alternately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KERNEL = re.compile(rf"(?P<name>{_NAME})=(?P<release>{_RELEASE})\Z", re.ASCII)
 _SOURCE = re.compile(rf"(?P<name>{_NAME})=(?P<text>.+)\Z", re.ASCII | re.DOTALL)
 _IMAGE = re.compile(rf"(?P<name>{_NAME})=(?P<release>[^\0]*/[^\0]*)\Z")
 
-# What `ssh:HOST` is; IPv6 addresses in brackets, as in URLs.
+# The form of `ssh:HOST`; IPv6 addresses are in brackets, as in URLs.
 HOST = re.compile(
     r"ssh:(?P<host>(?!-)(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%a-z]+\]))"
     r"(?::(?P<port>[0-9]{1,5}))?\Z",
@@ -87,12 +87,16 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
     add("--console", metavar="PATH", help="Run `PATH last` here to read the target's console.")
 
 
-# Options of `ab` that the recorder in each boot does not get.
+# Options of `ab` that are valid only with --kernel.
 OF_BOOTS = ("kernel", "boots", "boot", "on", "resume", "boot_limit", "settle", "power", "console")
 
 
 def boots_parser() -> argparse.ArgumentParser:
-    """Return a parser of what belongs to the boots, which leaves the recorder's options over."""
+    """Return a parser for the options that the recorder in each boot does not get.
+
+    These are the options of boots, -o, -q, --events and --force. With ``parse_known_args``, the
+    recorder's options stay unparsed.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_boot_options(parser)
     parser.add_argument("-o", "--output")
@@ -103,7 +107,10 @@ def boots_parser() -> argparse.ArgumentParser:
 
 
 def without_boots(arguments: Sequence[str]) -> list[str]:
-    """Return the options that the recorder in each boot gets."""
+    """Return the options for the recorder in each boot; see :func:`boots_parser`.
+
+    :param arguments: all options of ``ab``, as given
+    """
     return boots_parser().parse_known_args(list(arguments))[1]
 
 
@@ -127,14 +134,18 @@ def _boots(text: str) -> int:
 
 
 def _source(text: str) -> tuple[str, Mapping[str, Any]]:
-    """Parse [NAME=]FILE or [NAME=]JSON; the name is "" without one."""
-    match = _SOURCE.match(text)
+    """Parse [NAME=]FILE or [NAME=]JSON; the name is "" if it is missing."""
+    name, given = split_source(text)
     try:
-        if match is None:
-            return "", read_source(text)
-        return match["name"], read_source(match["text"])
+        return name, read_source(given)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def split_source(text: str) -> tuple[str, str]:
+    """Return the name of a kernel ("" if missing), and the file or JSON that describes it."""
+    match = _SOURCE.match(text)
+    return ("", text) if match is None else (match["name"], match["text"])
 
 
 def _count(text: str) -> int:

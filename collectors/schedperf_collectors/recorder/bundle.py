@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Write bundles: a plain tar that grows with each run and is readable after each run.
 
-Members are appended to ``NAME.partial`` and synced to disk after each run. The last
-member is the manifest; then the file is renamed. ``NAME.reserve`` reserves the
-space for the manifest, so that a full disk loses only the run that filled it. The contents of an
-existing bundle are checked before runs are added.
+Members are appended to ``NAME.partial`` and synced to disk after each run. The last member is the
+manifest; then the file is renamed. An unnamed file reserves space for the manifest, so that a full
+disk loses only the last run. The contents of an existing bundle are checked before runs are added.
+
+Root's bundles contain kernel addresses, which other users must not see, so only root may read them,
+unless ``--shareable`` leaves the addresses out.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import lzma
 import os
 import re
 import shutil
+import stat
 import tarfile
 import time
 import zlib
@@ -29,6 +32,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_SUFFIXES, BUNDLE_VERSION, MANIFEST
 from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError, explain
+from schedperf_collectors.machine.new_files import Folder, copy_all, write_all, write_durably
 from schedperf_collectors.recorder.captures import Captured
 from schedperf_collectors.recorder.isolate import OK, Result
 
@@ -42,22 +46,24 @@ _XZ_DICTIONARY_BYTES = 64 << 20
 
 _COPY_BYTES = 1 << 20
 
+PRIVATE_MODE = 0o600
+SHAREABLE_MODE = 0o644
+
 Entry = dict[str, Any]
-# 100,000 runs with eight captures each make a manifest of some 300 MB; host.json has some 20 kB.
+# 100,000 runs with eight captures each make a manifest of about 300 MB; host.json has about 20 kB.
 _LONGEST_MANIFEST_BYTES = 512 << 20
 _LONGEST_JSON_BYTES = 8 << 20
 
 _MEMBER = re.compile(r"boots/(?P<boot>\d{1,6})/(?:host\.json|runs/(?P<run>\d{1,6})/run\.json)\Z")
 _LISTS = ("workload", "points", "treatment", "metric", "captures")
-# Bundles of older recorders do not have them.
-_LATER_LISTS = ("rerun",)
 
 
 @dataclass(frozen=True)
 class Existing:
     """An existing bundle to add runs to.
 
-    :param manifest: the manifest in the bundle, with the fields that are lists checked
+    :param manifest: the manifest in the bundle; its format and the types of its lists are checked,
+        other fields are not
     :param offset: offset of the manifest in the plain tar, in bytes
     :param boots: number of each boot, by boot id
     :param next_runs: first free run number, by number of the boot
@@ -72,46 +78,52 @@ class Existing:
     kernels: tuple[str, ...] = ()
 
     def place(self, boot_id: str) -> tuple[int, int]:
-        """Return the number of the boot with this id, and of its next run."""
+        """Return the number of the boot with this id, and of its next run.
+
+        A boot that is not in the bundle gets the next free number.
+        """
         boot = self.boots.get(boot_id, 1 + max(self.next_runs, default=-1))
         return boot, self.next_runs.get(boot, 0)
 
 
 @dataclass(frozen=True)
 class Names:
-    """The files of one bundle while it is written."""
+    """The files of one bundle while it is written.
+
+    :param path: path of the complete bundle
+    """
 
     path: Path
 
     @property
     def partial(self) -> Path:
-        """Return the plain tar that grows."""
+        """Return the path of the plain tar that grows."""
         return self.path.with_name(self.path.name + ".partial")
 
     @property
-    def reserve(self) -> Path:
-        """Return the file that reserves space for the manifest."""
-        return self.path.with_name(self.path.name + ".reserve")
-
-    @property
     def manifest(self) -> Path:
-        """Return the file with the manifest as it would be now, for `recover`."""
+        """Return the path of the preliminary manifest, which `recover` reads."""
         return self.path.with_name(self.path.name + ".manifest")
 
     @property
     def compressing(self) -> Path:
-        """Return the compressed file before it is renamed."""
+        """Return the path of the compressed file before it is renamed."""
         return self.path.with_name(self.path.name + ".compressing")
 
     @property
     def is_compressed(self) -> bool:
-        """Return whether the suffix asks for compression."""
+        """Return whether the suffix requests compression."""
         return not self.path.name.endswith(".tar")
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Refuse a path where a new bundle cannot or should not be written; with force, replace
-    files."""
+    """Check that a new bundle can be written to a path.
+
+    :param force: accept an existing bundle, and remove ``NAME.partial`` and ``NAME.manifest`` of a
+        killed recording
+    :raises RecordError: the suffix or the directory is wrong, a bundle exists, another recording
+        writes there, or (without ``force``) a killed recording left ``NAME.partial``
+    """
     _check_suffix(path)
     if path.exists() and not force:
         raise RecordError(
@@ -126,12 +138,16 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 def _remove_abandoned(partial: Path) -> None:
-    """Remove the file of a killed recording; one that is being written is locked."""
+    """Remove ``NAME.partial`` of a killed recording, and its preliminary manifest.
+
+    :raises RecordError: a running recording has locked the file, or it cannot be removed
+    """
     try:
-        with partial.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            partial.unlink()
-        partial.with_suffix(".manifest").unlink(missing_ok=True)
+        with Folder(partial.parent) as folder:
+            with folder.open(partial.name) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder.remove(partial.name)
+            folder.remove(partial.with_suffix(".manifest").name)
     except FileNotFoundError:
         pass
     except BlockingIOError as error:
@@ -145,46 +161,66 @@ def _remove_abandoned(partial: Path) -> None:
 
 
 def check_no_partial(path: Path) -> None:
-    """Refuse a path that another recording is writing to."""
+    """Reject a path to which another recording writes, or wrote until it was killed.
+
+    :raises RecordError: ``NAME.partial`` exists
+    """
     partial = Names(path).partial
-    if partial.exists():
+    if os.path.lexists(partial):
         raise RecordError(
             f"{partial}: already exists; wait if another recording is running, or remove this "
             "file if the recording was killed"
         )
 
 
+def bundle_mode(*, shareable: bool = False) -> int:
+    """Return the mode of a bundle before the umask is applied.
+
+    :param shareable: it has no kernel addresses
+    """
+    if shareable:
+        return SHAREABLE_MODE
+    return PRIVATE_MODE if os.geteuid() == 0 else 0o666
+
+
 class BundleWriter:
     """A bundle being written.
 
     :meth:`rollback` discards what was added since the last :meth:`commit`; what was committed is
-        synced to disk.
+    synced to disk.
 
+    :param path: final path of the bundle
     :param existing: the bundle to add to; None for a new one
     :param is_partial: the bundle to add to is still named ``NAME.partial``
-    :raises RecordError: the file cannot be created
+    :param mode: mode of the file; an existing file loses the permissions that this mode lacks. None
+        for :func:`bundle_mode` of a new file, and the current mode of an existing one
+    :ivar entries: entries of the members so far, for the manifest
+    :raises RecordError: the file cannot be created, opened or locked
     """
 
     def __init__(
-        self, path: Path, existing: Existing | None = None, *, is_partial: bool = False
+        self,
+        path: Path,
+        existing: Existing | None = None,
+        *,
+        is_partial: bool = False,
+        mode: int | None = None,
     ) -> None:
         self.names = Names(path)
         self._is_partial = is_partial
         self._existing = existing
         self.entries: list[Entry] = list(existing.manifest["captures"]) if existing else []
         self._committed = len(self.entries)
-        self._reserved = 0
+        self._reserved = self._old_mode = 0
         try:
-            self._grow_reserve()
-            self._file = self._open(existing)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._end = self._file.seek(0, os.SEEK_END)
+            with contextlib.ExitStack() as after_error:
+                self._folder = after_error.enter_context(Folder(path.parent))
+                self._reserve = after_error.enter_context(self._make_reserve())
+                self._grow_reserve()
+                self._file = self._open(existing, mode, after_error)
+                self._end = self._file.seek(0, os.SEEK_END)
+                after_error.pop_all()
         except OSError as error:
-            # A read-only file system refuses to remove even what is not there.
-            # If the bundle is another recording's, so is the reserve.
-            if not isinstance(error, FileExistsError):
-                with contextlib.suppress(OSError):
-                    self.names.reserve.unlink(missing_ok=True)
             text = (error.strerror or str(error)).lower()
             raise RecordError(
                 f"{path}: {text}; choose a writable path with enough space"
@@ -193,7 +229,15 @@ class BundleWriter:
     def add(
         self, name: str, source: Path | bytes, collector: str, seconds: float | None = None
     ) -> Entry:
-        """Append one member; return its entry."""
+        """Append one member; return its entry in the manifest.
+
+        :param name: path in the bundle
+        :param source: file with the content, or the content
+        :param collector: name of the collector that made it
+        :param seconds: time that its capture took, in s; None if unknown
+        :raises OSError: it cannot be read or written
+        :raises RecordError: the file was truncated while it was copied
+        """
         if isinstance(source, bytes):
             digest, size = self._append(name, io.BytesIO(source), len(source), time.time())
         else:
@@ -206,7 +250,14 @@ class BundleWriter:
         return entry
 
     def add_captured(self, folder: str, captured: Captured) -> list[Entry]:
-        """Append a collector's files, below a boot's or run's directory; return the entries."""
+        """Append a collector's files; return their entries.
+
+        A capture that was skipped or failed has no files, but one entry.
+
+        :param folder: directory of the boot or run in the bundle
+        :raises OSError: a file cannot be read or written
+        :raises RecordError: a file was truncated while it was copied
+        """
         collector_folder = "/".join(part for part in (folder, captured.collector.place) if part)
         if captured.result.status != OK:
             return [self.note(captured.collector.name, collector_folder, captured.result)]
@@ -218,7 +269,11 @@ class BundleWriter:
         ]
 
     def note(self, collector: str, folder: str, result: Result) -> Entry:
-        """Record a capture without files; return its entry."""
+        """Add an entry for a capture without files; return the entry.
+
+        :param collector: name of the collector
+        :param folder: directory in the bundle in which its files would be
+        """
         reason = "; ".join(part for part in (result.reason, result.remedy) if part)
         entry = _entry(collector, folder, result.status, reason, result.seconds)
         if result.detail is not None:
@@ -227,7 +282,10 @@ class BundleWriter:
         return entry
 
     def commit(self) -> None:
-        """Sync everything added so far to disk."""
+        """Sync everything added so far to disk, and reserve space for a longer manifest.
+
+        :raises OSError: it cannot be written, e.g. because the disk is full
+        """
         os.fsync(self._file.fileno())
         self._grow_reserve()
         self._end = self._file.tell()
@@ -240,21 +298,24 @@ class BundleWriter:
         self._file.seek(self._end)
 
     def keep_manifest(self, manifest: Mapping[str, object]) -> None:
-        """Write the manifest as it would be now to a file beside the bundle.
+        """Write the preliminary manifest to a file beside the bundle.
 
-        If the recorder is killed, `recover` takes from it what no other member has.
+        If the recorder is killed, `recover` reads from this file what no member contains.
+
+        :raises OSError: it cannot be written
         """
-        write_durably(
-            self.names.manifest, json.dumps({**manifest, "captures": self.entries}).encode()
-        )
+        data = json.dumps({**manifest, "captures": self.entries}).encode()
+        write_durably(self.names.manifest, data, bundle_mode())
 
     def finish(self, manifest: Mapping[str, object]) -> Path:
         """Write the manifest with the captures, and rename the file to the bundle's name.
 
-        :return: the file; uncompressed, without the suffix, if the disk has no space to compress it
-        :raises OSError: the manifest could not be written; ``NAME.partial`` stays
+        :return: path of the bundle; if the disk has no space to compress it, it is uncompressed and
+            its name has no .gz or .xz
+        :raises OSError: the manifest could not be written, or the file could not be compressed or
+            renamed; ``NAME.partial`` stays
         """
-        self.names.reserve.unlink(missing_ok=True)
+        self._reserve.close()
         text = json.dumps({**manifest, "captures": self.entries}, indent=1) + "\n"
         data = text.encode()
         try:
@@ -265,46 +326,75 @@ class BundleWriter:
             os.fsync(self._file.fileno())
         except OSError:
             self.rollback()
-            self._file.close()
+            self._close()
             raise
         # The lock is kept while the file is compressed, which may take minutes: another recording
         # with --force would remove the file.
         try:
             return self._give_name()
         finally:
-            self._file.close()
+            self._close()
 
     def discard(self) -> None:
-        """Remove a bundle that was started and has no runs; leave an existing one as it was.
+        """Remove a new bundle without runs; restore an existing one.
 
         :raises OSError: the manifest of the existing one could not be written back
         """
         if self._existing is not None and not self.names.is_compressed:
-            # Its file has been renamed, and its manifest has been cut off.
+            # The file has been renamed, and its manifest has been truncated.
             self._end = self._existing.offset
             self._committed = len(self._existing.manifest["captures"])
             self.rollback()
+            _set_mode(self._file, self._old_mode)
             self.finish(self._existing.manifest)
             return
-        self._file.close()
-        self.names.partial.unlink(missing_ok=True)
-        self.names.reserve.unlink(missing_ok=True)
-        self.names.manifest.unlink(missing_ok=True)
+        self._folder.remove(self.names.partial.name)
+        self._folder.remove(self.names.manifest.name)
+        self._close()
 
-    def _open(self, existing: Existing | None) -> BinaryIO:
-        partial = self.names.partial
-        if existing is not None:
-            self.keep_manifest(existing.manifest)
+    def _close(self) -> None:
+        self._file.close()
+        self._reserve.close()
+        self._folder.close()
+
+    def _open(
+        self, existing: Existing | None, mode: int | None, after_error: contextlib.ExitStack
+    ) -> BinaryIO:
+        """Return the locked file ``NAME.partial``, truncated after its last member.
+
+        The caller seeks to its end.
+
+        :param after_error: gets the steps that undo this: close the file, remove new files, and
+            give an existing bundle its name again
+        """
         if existing is None:
-            # Unbuffered, so that an error is raised by the write that causes it.
-            return partial.open("xb", buffering=0)
-        if self.names.is_compressed:
-            _decompress(existing, partial)
-        elif not self._is_partial:
-            self.names.path.rename(partial)
-        file = partial.open("r+b", buffering=0)
-        file.truncate(existing.offset)
+            file = self._folder.create(
+                self.names.partial.name, bundle_mode() if mode is None else mode
+            )
+        else:
+            self.keep_manifest(existing.manifest)
+            file = self._open_existing(existing, after_error)
+        after_error.enter_context(file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if existing is not None:
+            self._old_mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode is not None:
+                _set_mode(file, self._old_mode & mode)
+            file.truncate(existing.offset)
         return file
+
+    def _open_existing(self, existing: Existing, after_error: contextlib.ExitStack) -> BinaryIO:
+        name, partial = self.names.path.name, self.names.partial.name
+        if self._is_partial:
+            return self._folder.open(partial)
+        after_error.callback(self._folder.remove, self.names.manifest.name)
+        if self.names.is_compressed:
+            file = _decompress(existing, self._folder, partial)
+            after_error.callback(self._folder.remove, partial)
+            return file
+        self._folder.rename(name, partial)
+        after_error.callback(self._folder.rename, partial, name)
+        return self._folder.open(partial)
 
     def _append(self, name: str, source: IO[bytes], size: int, mtime: float) -> tuple[str, int]:
         info = tarfile.TarInfo(name)
@@ -325,38 +415,59 @@ class BundleWriter:
         return digest.hexdigest(), size
 
     def _write(self, data: bytes) -> None:
-        # A raw write may write only a part, e.g. into the last free blocks of a disk.
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
+        write_all(self._file, data)
+
+    def _make_reserve(self) -> BinaryIO:
+        """Return an unnamed file, whose space is freed when it is closed."""
+        name = f".{self.names.path.name}.{os.getpid()}.reserve"
+        file = self._folder.replace_left_over(name, 0o600)
+        self._folder.remove(name)
+        return file
 
     def _grow_reserve(self) -> None:
         needed = RESERVE_BYTES + _BYTES_PER_ENTRY * len(self.entries)
         if needed > self._reserved:
             # Zeros, not fallocate(2): every file system allocates blocks for written data.
-            with self.names.reserve.open("ab") as file:
-                file.write(bytes(needed - self._reserved))
+            write_all(self._reserve, bytes(needed - self._reserved))
             self._reserved = needed
 
     def _give_name(self) -> Path:
-        path, partial = self.names.path, self.names.partial
-        if self.names.is_compressed:
+        path, names, folder = self.names.path, self.names, self._folder
+        if names.is_compressed:
             try:
-                _compress(self.names)
+                self._compress()
             except OSError as error:
-                self.names.compressing.unlink(missing_ok=True)
+                folder.remove(names.compressing.name)
                 if error.errno not in OUT_OF_SPACE:
                     raise
                 path = path.with_name(path.name.rpartition(".")[0])
-                partial.replace(path)
+                folder.rename(names.partial.name, path.name)
             else:
-                self.names.compressing.replace(path)
-                partial.unlink()
+                folder.rename(names.compressing.name, path.name)
+                folder.remove(names.partial.name)
         else:
-            partial.replace(path)
-        _sync_folder(path.parent)
-        self.names.manifest.unlink(missing_ok=True)
+            folder.rename(names.partial.name, path.name)
+        folder.sync()
+        folder.remove(names.manifest.name)
         return path
+
+    def _compress(self) -> None:
+        # Use the open file, because another file may have its name by now.
+        mode = stat.S_IMODE(os.fstat(self._file.fileno()).st_mode)
+        self._file.seek(0)
+        with self._folder.replace_left_over(self.names.compressing.name, 0o600) as raw:
+            buffered = io.BufferedWriter(cast("io.RawIOBase", raw))
+            with _compressor(buffered, self.names.path.name) as compressed:
+                shutil.copyfileobj(self._file, compressed, _COPY_BYTES)
+            buffered.flush()
+            os.fchmod(raw.fileno(), mode)
+            os.fsync(raw.fileno())
+
+
+def _set_mode(file: BinaryIO, mode: int) -> None:
+    # Only the owner may change the mode, though others may write the file.
+    if stat.S_IMODE(os.fstat(file.fileno()).st_mode) != mode:
+        os.fchmod(file.fileno(), mode)
 
 
 def _entry(
@@ -373,18 +484,10 @@ def _entry(
     }
 
 
-def _compress(names: Names) -> None:
-    with names.compressing.open("wb") as raw, names.partial.open("rb") as plain:
-        with _compressor(raw, names.path.name) as compressed:
-            shutil.copyfileobj(plain, compressed, _COPY_BYTES)
-        raw.flush()
-        os.fsync(raw.fileno())
-
-
 @contextlib.contextmanager
 def _compressor(raw: BinaryIO, name: str) -> Iterator[IO[bytes]]:
     if name.endswith(".gz"):
-        # Neither name nor time inside: equal tars give equal files.
+        # The compressed file stores neither name nor time, so that equal tars give equal files.
         with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as compressed:
             yield cast("IO[bytes]", compressed)
     else:
@@ -393,46 +496,26 @@ def _compressor(raw: BinaryIO, name: str) -> Iterator[IO[bytes]]:
             yield cast("IO[bytes]", compressed_xz)
 
 
-def _decompress(existing: Existing, partial: Path) -> None:
+def _decompress(existing: Existing, folder: Folder, partial: str) -> BinaryIO:
     opened = gzip.open if existing.path.name.endswith(".gz") else lzma.open
+    # Only this user can read it until it gets the mode of the compressed file.
+    plain = folder.create(partial, 0o600)
     try:
-        with opened(existing.path, "rb") as compressed, partial.open("xb") as plain:
-            shutil.copyfileobj(cast("IO[bytes]", compressed), plain, _COPY_BYTES)
+        with folder.open(existing.path.name) as raw, opened(raw, "rb") as compressed:
+            copy_all(cast("IO[bytes]", compressed), plain)
+            os.fchmod(plain.fileno(), stat.S_IMODE(os.fstat(raw.fileno()).st_mode))
     except OSError:
-        partial.unlink(missing_ok=True)
+        plain.close()
+        folder.remove(partial)
         raise
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file; a power cut leaves the old or the new one.
-
-    :raises OSError: it cannot be written; the old one is unchanged
-    """
-    new = path.with_name(f"{path.name}.new")
-    try:
-        with new.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink()
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # The rename is durable only after its directory is synced.
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return plain
 
 
 def _check_suffix(path: Path) -> None:
-    """Refuse a file name whose suffix names no writable format."""
+    """Reject a file name whose suffix is not that of a bundle.
+
+    :raises RecordError: it is not
+    """
     if not path.name.endswith(BUNDLE_SUFFIXES) or path.name in BUNDLE_SUFFIXES:
         raise RecordError(
             f"{path}: unknown format (expected .tar, .tar.gz or .tar.xz); change the suffix"
@@ -530,7 +613,7 @@ class _Examination:
                 f"schedperf reads format {BUNDLE_VERSION[0]}.{BUNDLE_VERSION[1]}; use a newer "
                 "schedperf"
             )
-        for key in (*_LISTS, *(key for key in _LATER_LISTS if key in manifest)):
+        for key in _LISTS:
             if not isinstance(manifest.get(key), list):
                 raise RecordError(f"{where}: invalid {key} (expected a list); record a new bundle")
         if not all(isinstance(entry, dict) for entry in manifest["captures"]):

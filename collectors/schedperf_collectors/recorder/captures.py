@@ -10,17 +10,18 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from schedperf_collectors.contract import temporary_prefix
 from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, RecordError, explain
 from schedperf_collectors.plugin import AfterRun, Capture, Collector, all_collectors
-from schedperf_collectors.recorder.isolate import FAILED, OK, Isolated, Result
+from schedperf_collectors.recorder.isolate import FAILED, OK, SKIPPED, Isolated, Result
 from schedperf_collectors.workload import run_workload
 
-# Bundles cannot be compared without it, so it is always captured.
+# host.json is always captured, because bundles cannot be compared without it.
 HOST = "host"
 
 # A busy shell, then sleep, so that a trial has both on-CPU samples and context switches.
@@ -29,18 +30,24 @@ TRIAL_COMMAND = "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 
 # With less free space than this, a run's output may be truncated without an error.
 STAGING_FLOOR_BYTES = 1 << 20
 
+_HAS_ADDRESSES = "records kernel addresses, which --shareable leaves out"
+
 Options = Mapping[str, Mapping[str, str]]
 
 
 class CannotCapture(RecordError):
-    """A collector that the user named cannot run here."""
+    """A collector that the user named would be missing from the bundle.
+
+    It does not work here, no run would use it, or ``--shareable`` leaves it out.
+    """
 
 
 @dataclass(frozen=True)
 class Captured:
-    """The files of one collector.
+    """The result of one collector, and its files.
 
-    :param files: path below the collector's directory, and its current location; empty unless ok
+    :param files: of each file, the path below the collector's directory and the current path; empty
+        unless the result is ok
     """
 
     collector: Collector
@@ -50,9 +57,15 @@ class Captured:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The collectors of a recording, sorted by name in each list.
+    """The collectors of a recording, sorted by name in each tuple.
 
-    :param named: names that the user gave; without these captures there is no recording
+    :param boot: collectors that capture once per boot
+    :param clean: collectors that capture every run, because they do not disturb it
+    :param intrusive: collectors that disturb a run, so that they capture instrumented runs only
+    :param after: collectors that read the captures of an instrumented run
+    :param named: names that the user gave, or that other options add; the recording fails if one
+        that captures boots or runs does not work here
+    :param left_out: collectors that ``--shareable`` leaves out
     """
 
     boot: tuple[Collector, ...]
@@ -60,14 +73,15 @@ class Chosen:
     intrusive: tuple[Collector, ...]
     after: tuple[Collector, ...]
     named: frozenset[str] = frozenset()
+    left_out: tuple[Collector, ...] = ()
 
     @property
     def run(self) -> tuple[Collector, ...]:
-        """Return those that capture each instrumented run."""
+        """Return the collectors that capture each instrumented run."""
         return self.clean + self.intrusive
 
-    def without(self, names: set[str]) -> Chosen:
-        """Return the choice without some of the collectors that capture each run."""
+    def without(self, names: Collection[str]) -> Chosen:
+        """Return the choice without collectors of these names; those of scope "boot" stay."""
         return replace(
             self,
             clean=tuple(collector for collector in self.clean if collector.name not in names),
@@ -79,16 +93,24 @@ class Chosen:
 
 
 def choose(
-    names: Sequence[str], attempted: Sequence[str] = (), beside: Sequence[str] = ()
+    names: Sequence[str],
+    attempted: Sequence[str] = (),
+    beside: Sequence[str] = (),
+    *,
+    shareable: bool = False,
 ) -> Chosen:
     """Choose the collectors that ``--with`` names.
 
-    "default" selects the default collectors, "none" only host.
-    Any other name adds that collector; those that capture once per boot or read other captures are
-    always included.
+    "default" selects the default collectors, "none" only host. Any other name adds that collector.
+    Default collectors that capture once per boot or read other captures are included except with
+    "none".
 
+    :param names: the names
     :param attempted: names of collectors that are added if they work here
-    :param beside: names of collectors that other options add, also to "none"
+    :param beside: names of collectors that other options add, even to "none"
+    :param shareable: leave out collectors that record kernel addresses
+    :raises CannotCapture: ``names`` has a collector that ``shareable`` leaves out
+    :raises RecordError: a name is unknown, or "none" is combined with another name
     """
     available = {
         name: collector
@@ -117,6 +139,11 @@ def choose(
         )
 
     chosen = [collector for collector in available.values() if wanted(collector)]
+    left_out = tuple(collector for collector in chosen if shareable and collector.addresses)
+    for collector in left_out:
+        if collector.name in names:
+            raise CannotCapture(f"--with {collector.name}: {_HAS_ADDRESSES}; omit one of the two")
+    chosen = [collector for collector in chosen if collector not in left_out]
     return Chosen(
         boot=tuple(collector for collector in chosen if collector.scope == "boot"),
         clean=tuple(
@@ -129,13 +156,20 @@ def choose(
         ),
         after=tuple(collector for collector in chosen if collector.scope == "after"),
         named=frozenset((*names, *beside)) - {"default", "none"},
+        left_out=left_out,
     )
 
 
-def check_reachable(chosen: Chosen, instrumented: int | None) -> None:
-    """Refuse named collectors that no run would reach.
+def captures_left_out(chosen: Chosen) -> tuple[Captured, ...]:
+    """Return a skipped capture of each collector that ``--shareable`` leaves out."""
+    result = Result(SKIPPED, _HAS_ADDRESSES, "record without --shareable, as root")
+    return tuple(Captured(collector, result, ()) for collector in chosen.left_out)
 
-    :param instrumented: number of instrumented runs; None: the default, at least 1
+
+def check_reachable(chosen: Chosen, instrumented: int | None) -> None:
+    """Reject named collectors that no run would use.
+
+    :param instrumented: number of instrumented runs; None for the default, at least 1
     :raises CannotCapture: a collector that the user named would never capture
     """
     intrusive = {collector.name for collector in chosen.intrusive} & chosen.named
@@ -154,9 +188,10 @@ def check_reachable(chosen: Chosen, instrumented: int | None) -> None:
 
 
 def check_set(names: Iterable[str], chosen: Chosen) -> None:
-    """Refuse ``--set`` of collectors that are not used.
+    """Reject ``--set`` for collectors that are not used.
 
-    :param names: of known collectors
+    :param names: names of known collectors
+    :raises RecordError: one of them is not used
     """
     # The workload always runs, and services are always watched.
     used = {
@@ -174,7 +209,7 @@ def check_set(names: Iterable[str], chosen: Chosen) -> None:
 
 
 def check_named(chosen: Chosen, captured: Captured) -> None:
-    """Refuse to record without a collector that the user named.
+    """Reject a recording without a collector that the user named.
 
     :raises CannotCapture: the collector was named and did not capture
     """
@@ -185,7 +220,11 @@ def check_named(chosen: Chosen, captured: Captured) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Refuse ``--set`` for an unknown collector, or of an option that it does not have."""
+    """Reject ``--set`` for an unknown collector or an unknown option.
+
+    :param options: values by name of the option, by name of the collector
+    :raises RecordError: there is one
+    """
     available = all_collectors()
     for name, values in options.items():
         if name not in available:
@@ -199,9 +238,10 @@ def check_options(options: Options) -> None:
 
 
 class Staging:
-    """A directory of temporary directories, removed at the end.
+    """A directory of temporary directories, which exists in the ``with`` block.
 
     :param parent: its parent directory; None for TMPDIR
+    :raises RecordError: when entering the block: it cannot be created
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -210,9 +250,8 @@ class Staging:
 
     def __enter__(self) -> Staging:  # noqa: PYI034 # Self came with Python 3.11
         try:
-            # The parent process finds the directory of a killed recorder by this name.
-            prefix = f"schedperf-{os.getpid()}-"
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self._parent))
+            # The next command finds the directory of a killed recorder by this name.
+            self.path = Path(tempfile.mkdtemp(prefix=temporary_prefix(), dir=self._parent))
         except OSError as error:
             is_full = error.errno in OUT_OF_SPACE
             remedy = LARGER_TMPDIR if is_full else "set TMPDIR to a writable directory"
@@ -220,11 +259,11 @@ class Staging:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        # What cannot be removed is left in TMPDIR for the system to clean.
+        # A directory that cannot be removed stays in TMPDIR for the system to clean.
         shutil.rmtree(self.path, ignore_errors=True)
 
     def is_full(self) -> bool:
-        """Return whether the file system has no space for a run's output."""
+        """Return whether the file system has less free space than STAGING_FLOOR_BYTES."""
         status = os.statvfs(self.path)
         free_blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
         return free_blocks * status.f_frsize < STAGING_FLOOR_BYTES
@@ -259,6 +298,7 @@ def capture_after(
 ) -> Captured:
     """Run one collector of scope "after" on a run's captures.
 
+    :param captured: captures of the other collectors around the run
     :param present: names of the files that it wrote earlier in this boot
     :raises Interrupted: a signal came
     """
@@ -276,9 +316,11 @@ def _capture_once(collector: Collector, capture: Capture, staging: Staging) -> C
 
 
 class RunCaptures:
-    """The collectors around one run; the end of the ``with`` kills those still running.
+    """The collectors around one run; the end of the ``with`` block kills those still running.
 
-    Entering the ``with`` prepares them; they capture from :meth:`begin` to :meth:`stop`.
+    Entering the ``with`` block prepares them; they capture from :meth:`begin` to :meth:`stop`.
+
+    :raises Interrupted: when entering the block: a signal came
     """
 
     def __init__(self, collectors: Sequence[Collector], staging: Staging, options: Options) -> None:
@@ -306,7 +348,7 @@ class RunCaptures:
         self._kill()
 
     def begin(self) -> None:
-        """Start capturing; return when all collectors have begun.
+        """Start capturing, ``outermost`` collectors first; return when all have begun.
 
         :raises Interrupted: a signal came
         """
@@ -316,7 +358,11 @@ class RunCaptures:
                 isolated.await_begun()
 
     def stop(self) -> list[Captured]:
-        """Stop the collectors; return their captures in the order of starting."""
+        """Stop the collectors, ``outermost`` ones last.
+
+        :return: their captures, in the order in which the collectors were given
+        :raises Interrupted: a signal came
+        """
         for group in (self._group(outermost=False), self._group(outermost=True)):
             _order(group)
             for isolated in group:
@@ -345,7 +391,10 @@ def _order(group: Sequence[Isolated]) -> None:
 def try_run_collectors(
     collectors: Sequence[Collector], staging: Staging, options: Options
 ) -> list[Captured]:
-    """Try collectors around a short test workload; return their captures."""
+    """Try collectors around a short test workload; return their captures in the given order.
+
+    :raises Interrupted: a signal came
+    """
     with RunCaptures(collectors, staging, options) as captures:
         trial = Capture(staging.folder(), os.getpid(), {"command": TRIAL_COMMAND})
         run_workload(trial, begin=captures.begin)

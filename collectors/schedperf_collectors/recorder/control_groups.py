@@ -16,10 +16,11 @@ _LOOK_AGAIN_S = 0.02
 
 @dataclass(frozen=True)
 class CgroupMount:
-    """Where a hierarchy of cgroups is mounted.
+    """A mount of a cgroup hierarchy.
 
-    :param controllers: of a version 1 hierarchy; None for version 2
-    :param root: the cgroup that lies at the mount point
+    :param controllers: controllers of a version 1 hierarchy; None for version 2
+    :param root: the cgroup at the mount point
+    :param point: the mount point
     """
 
     controllers: frozenset[str] | None
@@ -45,12 +46,12 @@ def cgroup_mounts() -> list[CgroupMount]:
 
 
 def all_cgroups() -> set[Path]:
-    """Return the directories of all cgroups."""
+    """Return the directories of all cgroups that are visible on a mount, of both versions."""
     return {Path(folder) for mount in cgroup_mounts() for folder, _, _ in os.walk(mount.point)}
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether no process is in a cgroup or those below it."""
+    """Return whether a cgroup and its descendants have no processes; False if that is unknown."""
     try:
         return not any(path.read_text().strip() for path in folder.rglob("cgroup.procs"))
     except OSError:
@@ -58,9 +59,11 @@ def is_empty(folder: Path) -> bool:
 
 
 def cgroup_folders(lines: Collection[str]) -> set[Path]:
-    """Return the directories of the cgroups in /proc/PID/cgroup.
+    """Return the directories of the cgroups in /proc/PID/cgroup that are visible on a mount.
 
     ``4:cpu,cpuacct:/a/b`` is a directory of a version 1 hierarchy, ``0::/a/b`` one of version 2.
+
+    :param lines: lines of /proc/PID/cgroup
     """
     fields = [line.split(":", 2)[1:] for line in lines]
     folders = {folder_on(mount, *field) for mount in cgroup_mounts() for field in fields}
@@ -68,7 +71,12 @@ def cgroup_folders(lines: Collection[str]) -> set[Path]:
 
 
 def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
-    """Return the directory of a cgroup on a mount; None if it is not visible there."""
+    """Return the directory of a cgroup on a mount.
+
+    :param controllers: second field of a line of /proc/PID/cgroup: "cpu,cpuacct"; "" for version 2
+    :param path: third field of that line
+    :return: None if the cgroup is not visible there, or belongs to another hierarchy
+    """
     if mount.controllers is None:
         fits = not controllers
     else:
@@ -81,9 +89,11 @@ def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
 
 
 def new_cgroups(lines: Collection[str], before: Collection[Path]) -> list[Path]:
-    """Return the cgroups of a process that did not exist before, the deepest first.
+    """Return the cgroups of a process, and their ancestors, that did not exist before.
 
-    :param lines: of its /proc/PID/cgroup
+    :param lines: lines of its /proc/PID/cgroup
+    :param before: directories of all cgroups that existed
+    :return: directories, deepest first
     """
     new = {
         folder
@@ -95,7 +105,7 @@ def new_cgroups(lines: Collection[str], before: Collection[Path]) -> list[Path]:
 
 
 def remove_cgroups(folders: Iterable[Path]) -> list[str]:
-    """Remove cgroups, the deepest first.
+    """Remove cgroups, deepest first; wait for each until its processes are gone, at most 2 s.
 
     :return: one line for each that could not be removed
     """

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``doctor``: try which collectors work on this machine."""
+"""Run ``doctor``: try which collectors work on this machine."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -26,15 +27,18 @@ from schedperf_collectors.recorder.captures import (
     try_run_collectors,
 )
 from schedperf_collectors.recorder.isolate import FAILED, OK, SKIPPED, Result
-from schedperf_collectors.recorder.progress import say_outcome
+from schedperf_collectors.recorder.progress import describe_outcome
 from schedperf_collectors.workload import run_workload
 
 SCHEMA = "schedperf/doctor/1"
 
-# The widest text, and two columns of it.
+# Maximum width of the text, and the widths of two of its columns.
 LINE_LETTERS = 100
 NAME_LETTERS = 15
 STATUS_LETTERS = 7
+
+# A placeholder for a blank at which no line may end; textwrap breaks only at ASCII blanks.
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 # Green, yellow and red.
 _COLOURS = {OK: 32, SKIPPED: 33, FAILED: 31}
@@ -44,7 +48,7 @@ _COLOURS = {OK: 32, SKIPPED: 33, FAILED: 31}
 class Examined:
     """The result of trying one collector.
 
-    :param size_bytes: size of its files; None unless ok
+    :param size_bytes: size of its files, 0 for the workload; None unless ok
     """
 
     collector: Collector
@@ -55,6 +59,9 @@ class Examined:
 def examine_all(options: Options) -> list[Examined]:
     """Try every collector; run collectors are tried around a short test workload.
 
+    :param options: options of collectors, by name
+    :return: the results, sorted by name of the collector
+    :raises RecordError: the temporary directory cannot be created
     :raises Interrupted: a signal came
     """
     with signals, Staging() as staging:
@@ -70,7 +77,10 @@ def examine_all(options: Options) -> list[Examined]:
 
 
 def _blame_space(entry: Examined) -> Examined:
-    """Return a failure with its likely cause, a full file system: not all programs name it."""
+    """Replace the reason of a failure by the likely cause: the file system is full.
+
+    Not all programs report it.
+    """
     if entry.result.status != FAILED:
         return entry
     reason = f"{tempfile.gettempdir()}: {NO_SPACE}"
@@ -98,7 +108,7 @@ def _examine_workload(collector: Collector, staging: Staging) -> Examined:
     outcome = run_workload(capture)
     if outcome.succeeded:
         return Examined(collector, Result(OK, seconds=outcome.wall_s), 0)
-    return Examined(collector, Result(FAILED, say_outcome(outcome)), None)
+    return Examined(collector, Result(FAILED, describe_outcome(outcome)), None)
 
 
 def _size(captured: Captured) -> int | None:
@@ -142,9 +152,11 @@ def _row(entry: Examined) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Paper:
-    """What the text is written to.
+    """The output device of the text.
 
-    :param columns: width in characters; None: lines are as long as they are
+    :param columns: width in characters; None to leave lines unwrapped (paragraphs are always
+        wrapped)
+    :param coloured: whether it shows ANSI colours
     """
 
     columns: int | None = None
@@ -152,7 +164,7 @@ class Paper:
 
 
 def format_text(examined: Sequence[Examined], paper: Paper, *, verbose: bool) -> str:
-    """Return the results as text, one line per collector, or with ``verbose`` one paragraph."""
+    """Return the results as text: one line per collector, or with ``verbose`` one paragraph."""
     works = sum(entry.result.status == OK for entry in examined)
     versions = f"kernel {platform.release()}, Python {platform.python_version()}"
     lines = [f"{works} of {len(examined)} collectors work on this machine ({versions})"]
@@ -161,7 +173,7 @@ def format_text(examined: Sequence[Examined], paper: Paper, *, verbose: bool) ->
         if verbose:
             lines += _paragraph(entry, title, paper.columns)
         else:
-            lines.append(_cut(title + _line(entry), paper.columns))
+            lines += _wrap(title, _line(entry), paper.columns)
     if not verbose:
         lines.append("reasons, fixes, requirements and cost: schedperf doctor -v")
     return "\n".join(_colour(line) if paper.coloured else line for line in lines) + "\n"
@@ -188,26 +200,28 @@ def _paragraph(entry: Examined, title: str, columns: int | None) -> list[str]:
         "options: ": ", ".join(collector.options),
         "needs: ": f"{needs}; cost: {collector.cost}{when}{by_default}{took}",
     }
-    margin = " " * len(title)
     width = min(columns or LINE_LETTERS, LINE_LETTERS)
     lines: list[str] = []
     for words, text in facts.items():
         if text:
-            lines += textwrap.wrap(
-                f"{words}{text}",
-                width,
-                initial_indent=margin if lines else title,
-                subsequent_indent=margin,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            lines += _wrap(" " * len(title) if lines else title, f"{words}{text}", width)
     return lines
 
 
-def _cut(line: str, columns: int | None) -> str:
-    if columns is None or len(line) <= columns:
-        return line
-    return line[: columns - 1].rstrip() + "…"
+def _wrap(title: str, text: str, columns: int | None) -> list[str]:
+    if columns is None:
+        return [title + text]
+    # A command in backticks stays on one line, so that it can be copied.
+    commands = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text)
+    wrapped = textwrap.wrap(
+        commands,
+        columns,
+        initial_indent=title,
+        subsequent_indent=" " * len(title),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_NO_BREAK, " ") for line in wrapped]
 
 
 def _colour(line: str) -> str:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run one collector in a separate process.
 
-A collector that raises, crashes, hangs or forks loses only its own capture. The child reports
-through one pipe that it is ready and how it ended, one JSON object per line. Through another pipe
-it receives the orders to begin and to stop.
+A collector that raises, crashes or hangs loses only its own capture. What it leaves running in its
+process group is killed; if it is killed while it runs, so are all its descendants. The child
+reports through one pipe that it is ready and how it ended, one JSON object per line. Through
+another pipe it receives the orders to begin and to stop.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, NoReturn, cast
 
 from schedperf_collectors.machine.errors import OUT_OF_SPACE
 from schedperf_collectors.machine.orphans import kill_descendants
-from schedperf_collectors.machine.process import has_ended, kill_group, last_words, say_status
+from schedperf_collectors.machine.process import describe_status, has_ended, kill_group, last_words
 from schedperf_collectors.machine.signals import default_signals, signals
 from schedperf_collectors.plugin import (
     PREPARED,
@@ -41,7 +42,7 @@ STARTUP_LIMIT_S = 180.0
 # perf writes its build ids at the end: up to half a minute with large files.
 FINISH_LIMIT_S = 120.0
 
-# A result is a status and a traceback; a longer one is a runaway collector.
+# A result is a status and a traceback; a longer message comes from a faulty collector.
 _LONGEST_ANSWER_BYTES = 1 << 20
 
 OK = "ok"
@@ -55,14 +56,14 @@ class Result:
     """The result of one capture.
 
     :param status: "ok", "skipped" or "failed"
-    :param reason: one line unless ok
-    :param remedy: how to fix it; None if unknown
+    :param reason: one line; None if ok
+    :param remedy: how to fix it; None if ok or unknown
     :param hint: if ok, what it cannot capture here and why; None if nothing is missing
-    :param detail: the traceback of a failure, if any
-    :param out_of_space: it failed because the disk is full
-    :param timed_out: it was killed because it hung
-    :param invalidates: the run is discarded, for the same reason
-    :param seconds: time it took; None if it was not tried
+    :param detail: the traceback of a failure; None if there is none
+    :param out_of_space: whether it failed because the disk is full
+    :param timed_out: whether it was killed because it hung
+    :param invalidates: whether the run is discarded for the same reason
+    :param seconds: time that its steps took, without the workload, in s; None if it was not tried
     """
 
     status: str
@@ -87,11 +88,13 @@ def missing_programs(collector: Collector) -> Result | None:
 
 
 class Isolated:
-    """One running collector.
+    """One collector in its own process.
 
     :param log: file for the collector's output, outside the capture's directory
-    :param startup_limit_s: time limit for a run collector to get ready
-    :param finish_limit_s: time limit for other collectors, and for a stopped run collector, to end
+    :param startup_limit_s: time limit for a run collector to prepare, and again to begin, in s
+    :param finish_limit_s: time limit for other collectors, and for a stopped run collector, to end,
+        in s
+    :ivar result: None until it has ended; if its programs are missing, set from the beginning
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class Isolated:
         self.result: Result | None = missing_programs(collector)
 
     def start(self) -> None:
-        """Start it; return when a run collector is prepared, another is done, or it ended early.
+        """Start it; return when it is prepared (scope "run"), or has ended.
 
         :raises Interrupted: a signal came; the collector was killed
         """
@@ -166,8 +169,8 @@ class Isolated:
     def kill(self) -> None:
         """Kill it and everything it started, immediately."""
         if self._pid:
-            # The child itself first: before it has made its group, it would continue and wait for
-            # orders.
+            # Kill the child itself first: before it has made its group, it would continue and wait
+            # for orders.
             if not has_ended(self._pid):
                 kill_descendants(self._pid)
             os.kill(self._pid, signal.SIGKILL)
@@ -187,7 +190,10 @@ class Isolated:
         os.close(order)
 
     def _await(self, deadline_s: float, began_s: float) -> None:
-        """Wait for the child's next message; add up its time."""
+        """Wait for the child's next message; add the time since ``began_s``.
+
+        The collector ends with a message other than "ready", a crash, or at the time limit.
+        """
         try:
             answer = self._answer(deadline_s)
         except BaseException:
@@ -217,7 +223,7 @@ class Isolated:
             if ready and not heard:
                 listen = ()
             elif ended and not ready:
-                return {"status": FAILED, "reason": self._say_crash()}
+                return {"status": FAILED, "reason": self._describe_crash()}
             elif len(self._heard) > _LONGEST_ANSWER_BYTES:
                 return {
                     "status": FAILED,
@@ -226,12 +232,12 @@ class Isolated:
         line, _, self._heard = self._heard.partition(b"\n")
         return cast("Mapping[str, Any]", json.loads(line))
 
-    def _say_crash(self) -> str:
+    def _describe_crash(self) -> str:
         status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         assert status is not None
         code = status.si_status
         raw = code << 8 if status.si_code == os.CLD_EXITED else code
-        return f"the collector crashed: {say_status(raw)}{last_words(self._log)}"
+        return f"the collector crashed: {describe_status(raw)}{last_words(self._log)}"
 
     def _end(self, result: Result) -> None:
         self.kill()
@@ -309,7 +315,10 @@ def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Ma
 
 
 def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
-    """Run a run collector step by step; return its hint, the generator's return value."""
+    """Run a run collector step by step; return the generator's return value: its hint, or None.
+
+    :raises RuntimeError: the number of its yields is wrong, or the recorder has ended
+    """
     try:
         takes_two_steps = next(steps) == PREPARED
     except StopIteration:

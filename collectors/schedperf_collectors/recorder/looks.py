@@ -1,55 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""End a recording as soon as every result is decided: ``--until-decided``.
+"""End a recording when every result is decided: ``--until-decided``.
 
-The recorder is packed without the analysis, so its parent process compares: after each block of
-runs the recorder writes a question and waits for the answer, each one JSON object per line::
-
-    {"ask": "look", "runs": 4}
-    {"answer": "continue", "text": "open: rate at groups=4", "warnings": []}
-
-Other answers: ``stop``; ``lost``: no further look is possible; ``refuse``: only before the first
-run.
+After each block of runs, the recorder queries the analysis in its parent process, which is a
+*look*. `record` compares its side with an existing bundle, `ab` compares its two sides with each
+other.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from schedperf_collectors.machine.errors import NotComparable, RecordError
-from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.analysis import CONTINUE, LOST, REFUSE, STOP, Analysis
 from schedperf_collectors.recorder.plan import PlannedRun
 from schedperf_collectors.recorder.progress import Progress
 
-CONTINUE, STOP, LOST, REFUSE = "continue", "stop", "lost", "refuse"
-
-# An answer is one or two sentences.
-LONGEST_ANSWER_BYTES = 64 << 10
-_NO_ANSWER = "the comparison process has exited"
-
 
 class Looks:
-    """The looks of one recording.
+    """The interim analyses ("looks") of one recording.
 
-    :param descriptors: file descriptors to read answers from and write questions to
-    :param against: the bundle of the other side
+    :param against: the bundle of the other side; None if both sides are recorded, in pairs
     :param first: runs of each point before the first look
-    :ivar max_runs: most runs of each point
+    :ivar max_runs: maximum number of runs of each point
     """
 
     def __init__(
         self,
-        descriptors: tuple[int, int],
-        against: Path,
+        analysis: Analysis,
+        against: Path | None,
         first: int,
         max_runs: int,
         progress: Progress,
     ) -> None:
-        self._read, self._write = descriptors
+        self._analysis = analysis
         self._against = against
+        self._units = "pairs" if against is None else "runs"
+        self._sides: Mapping[str, object] = {}
         self._first = first
         self.max_runs = max_runs
         self._progress = progress
@@ -57,13 +44,13 @@ class Looks:
         self._taken: list[int] = []
         self._stopped: str | None = None
         self._is_lost = False
-        for descriptor in descriptors:
-            # A workload left running must not keep the other end waiting.
-            os.set_inheritable(descriptor, False)  # noqa: FBT003 # its signature
 
     @property
     def plan(self) -> Mapping[str, object]:
-        """Return the plan, for each run.json."""
+        """Return the plan, for each run.json.
+
+        ``against`` is a digest of the other side's bundle; None if both sides are recorded.
+        """
         return {"against": self._digest, "first": self._first, "max_runs": self.max_runs}
 
     @property
@@ -74,11 +61,16 @@ class Looks:
     def begin(
         self, *, workload: str, points: Sequence[str], metric: Sequence[Mapping[str, str]]
     ) -> None:
-        """Ask to check the other side's bundle.
+        """Request a check of the other side's bundle.
 
-        :raises RecordError: it cannot be compared with this workload
+        :param workload: the command, with placeholders
+        :param points: canonical texts of the points
+        :param metric: rules as in the manifest
+        :raises RecordError: it cannot be compared with this workload, or the analysis does not
+            answer
+        :raises Interrupted: a signal came
         """
-        answer = self._ask(
+        answer = self._analysis.ask(
             "begin",
             against=str(self._against),
             workload=workload,
@@ -90,27 +82,45 @@ class Looks:
             raise RecordError(answer["text"])
         self._digest = answer.get("digest")
 
-    def check_host(self, partial: Path, vary: Sequence[str]) -> None:
-        """Ask to compare this machine with that of the other side.
+    def between(self, partials: Sequence[Path]) -> None:
+        """Let the looks compare two bundles that are being written with each other.
+
+        :param partials: their paths, base first
+        """
+        self._sides = {"sides": [str(path) for path in partials]}
+
+    def check_host(self, partial: Path, vary: Sequence[str], boot_id: str) -> None:
+        """Request a comparison of this machine with that of the other side.
+
+        If the analysis does not answer, warn; all runs are then made.
 
         :param partial: the bundle being written, which already has its host.json
         :param vary: paths of host.json that are meant to differ
+        :param boot_id: of the running boot
         :raises NotComparable: no verdict will be possible
+        :raises Interrupted: a signal came
         """
-        answer = self._ask("host", partial=str(partial), vary=vary)
+        answer = self._analysis.ask("host", partial=str(partial), vary=vary, boot_id=boot_id)
         if answer["answer"] == REFUSE:
             raise NotComparable(answer["text"])
         if answer["answer"] == LOST:
             self._lose(answer["text"])
 
     def is_over(self, plan: Sequence[PlannedRun], order: int) -> bool:
-        """Return whether the recording ends after this run; look if the run ends a block."""
+        """Return whether the analysis ends the recording after this run.
+
+        It is queried after each block, from the first look to ``max_runs``. If it does not answer,
+        warn and return False, so that all runs are made.
+
+        :param order: index of the run in the plan
+        :raises Interrupted: a signal came
+        """
         made = plan[order].block + 1
         ends_block = order + 1 == len(plan) or plan[order + 1].block == made
         is_due = ends_block and self._first <= made <= self.max_runs and not plan[order].warmup
         if not is_due or self._is_lost:
             return False
-        answer = self._ask("look", runs=made)
+        answer = self._analysis.ask("look", runs=made, **self._sides)
         if answer["answer"] == LOST:
             self._lose(answer["text"])
             return False
@@ -119,37 +129,11 @@ class Looks:
         if answer["answer"] == STOP:
             self._stopped = text
         elif made == self.max_runs:
-            self._stopped = text = f"all {made} runs were made; {text}"
-        self._progress.note(f"interim test after {made} runs: {text}")
+            self._stopped = text = f"all {made} {self._units} were made; {text}"
+        self._progress.note(f"interim test after {made} {self._units}: {text}")
         return bool(answer["answer"] == STOP)
 
     def _lose(self, text: str) -> None:
         self._is_lost = True
         self._stopped = f"no further interim tests: {text}"
-        self._progress.warn(f"{self._stopped}; recording all {self.max_runs} runs")
-
-    def _ask(self, what: str, **values: object) -> Mapping[str, Any]:
-        """Send a question and wait for the answer.
-
-        :raises Interrupted: a signal came while it waited
-        """
-        try:
-            os.write(self._write, json.dumps({"ask": what, **values}).encode() + b"\n")
-            answer = json.loads(self._read_line())
-            for warning in answer["warnings"]:
-                self._progress.warn(str(warning))
-            return {**answer, "answer": str(answer["answer"]), "text": str(answer["text"])}
-        except (OSError, ValueError, TypeError, KeyError):
-            return {"answer": LOST, "text": _NO_ANSWER}
-
-    def _read_line(self) -> bytes:
-        line = b""
-        while not line.endswith(b"\n") and len(line) < LONGEST_ANSWER_BYTES:
-            ready = signals.wait(None, self._read)
-            signals.check()
-            if ready:
-                data = os.read(self._read, LONGEST_ANSWER_BYTES)
-                if not data:
-                    raise BrokenPipeError
-                line += data
-        return line
+        self._progress.warn(f"{self._stopped}; recording all {self.max_runs} {self._units}")

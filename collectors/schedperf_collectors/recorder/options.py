@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Define the options of ``record``, ``ab`` and ``doctor``.
+"""Define the options of ``record``, ``ab``, ``exec`` and ``doctor``.
 
-Importing this module is enough to read the options.
+This module imports no collector, so that other programs can parse the options quickly.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
 _SLICE = re.compile(r"([0-9]{1,6})(us|ms)\Z")
 
-# As setpriority(2) takes them.
+# The range of setpriority(2).
 LEAST_NICE = -20
 MOST_NICE = 19
 
 # Runs of each point by default.
 RUNS = 5
 
-# Words that take the place of the options of `ab`.
+# Words that replace the options of `ab`.
 AB_ACTIONS = ("status", "stop", "continue")
 
 RECORD_EXAMPLES = """\
@@ -69,6 +69,8 @@ Examples:
      --setup 'n9=renice -n 9 -p $$' --with none \\
      -- hackbench -l 200 -g 1
   %(prog)s -o lag --feature PLACE_LAG -- hackbench -l 500 -g 2
+  %(prog)s -o n5 --new-setup 'renice -n 5 -p $$' --until-decided \\
+     --max-runs 6 -- hackbench -l 500 -g 2
   %(prog)s -o scx --service lavd=scx_lavd -- hackbench -l 500 -g 2
   %(prog)s -o night --kernel base=6.1.0-47-amd64 \\
      --kernel new=6.1.0-50-amd64 --on ssh:root@lab1 --boots 4 -n 3 \\
@@ -81,10 +83,11 @@ workload. The cgroup, CPU mask, limits and environment that a setup
 sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
 restored. Cgroups that a setup creates are removed at the end.
-`stop` ends a running recording and restores what a killed one left; `status`
-lists both. For recordings of --kernel, they take -o PREFIX or --on;
-`%(prog)s continue` goes on after an interruption, and `stop` finishes and
-keeps the running run first, unless --now is given.
+`stop` ends a running recording and restores what killed ones left; `status`
+lists both. If several recordings are running, `stop` needs -o PREFIX. For
+recordings of --kernel, both take -o PREFIX or --on; `%(prog)s continue`
+goes on after an interruption, and `stop` finishes and keeps the running run
+first, unless --now is given.
 """
 
 DOCTOR_EXAMPLES = """\
@@ -112,11 +115,14 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports errors as one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error of the command line."""
+        """Raise an error of the command line, instead of ending the program.
+
+        :raises RecordError: always
+        """
         raise RecordError(f"{message}; see {self.prog} --help")
 
     def options(self) -> list[argparse.Action]:
-        """Return the options, for another parser."""
+        """Return the options except --help, for use by another parser."""
         return [action for action in self._actions if action.dest != "help"]
 
 
@@ -124,8 +130,10 @@ class Parser(argparse.ArgumentParser):
 class Command:
     """One command of the recorder.
 
-    :param examples: end of its help; %(prog)s is its name
-    :param takes_command: a command line follows after --
+    :param summary: one sentence for its help
+    :param examples: text at the end of its help; %(prog)s is its name
+    :param add_options: adds its options to a parser
+    :param takes_command: whether a command line follows after --
     """
 
     summary: str
@@ -134,10 +142,13 @@ class Command:
     takes_command: bool = True
 
 
-def make_parser(name: str, prog: str) -> Parser:
+def make_parser(name: str, prog: str, *, is_untrusted: bool = False) -> Parser:
     """Return the parser of one command, for the arguments before ``--``.
 
     :param name: a key of ``COMMANDS``
+    :param prog: name of the program, for help and errors
+    :param is_untrusted: for options that a bundle contains: there is no --help, which would print
+        text and end the program; the caller replaces the types of options that open files
     """
     command = COMMANDS[name]
     parser = Parser(
@@ -147,6 +158,8 @@ def make_parser(name: str, prog: str) -> Parser:
         epilog=command.examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        # Help would be printed, and would end the program.
+        add_help=not is_untrusted,
     )
     command.add_options(parser)
     return parser
@@ -198,21 +211,7 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         help="Store the commit of the running kernel, as this JSON file describes it: commit, "
         "subject, tree, ref ... (see docs/bundle.md).",
     )
-    _add_until_decided(parser)
-    # For `schedperf vm`: its own options, which the bundle keeps instead of those of `record`.
-    parser.add_argument("--guest", type=_words, metavar="JSON", help=argparse.SUPPRESS)
-    _add_common_options(
-        parser,
-        f"Record N runs per combination of --point values.  [default: {RUNS}; {FIRST_LOOK} with "
-        "--until-decided]",
-    )
-    # None: the user gave no value, and the default depends on other options.
-    parser.set_defaults(runs=None)
-
-
-def _add_until_decided(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "--until-decided",
         action="store_true",
         help=(
@@ -220,18 +219,29 @@ def _add_until_decided(parser: argparse.ArgumentParser) -> None:
             "inconclusive."
         ),
     )
-    add("--against", type=Path, metavar="FILE", help="Compare with the runs in this bundle.")
-    add(
+    parser.add_argument(
+        "--against", type=Path, metavar="FILE", help="Compare with the runs in this bundle."
+    )
+    _add_max_runs(parser, "runs")
+    _add_common_options(
+        parser,
+        f"Record N runs per combination of --point values.  [default: {RUNS}; {FIRST_LOOK} with "
+        "--until-decided]",
+    )
+    # None means that the user gave no value; the default then depends on other options.
+    parser.set_defaults(runs=None)
+
+
+def _add_max_runs(parser: argparse.ArgumentParser, units: str) -> None:
+    parser.add_argument(
         "--max-runs",
         type=_positive,
         metavar="N",
         help=(
-            "Stop --until-decided after N runs per combination of --point values.  "
+            f"Stop --until-decided after N {units} per combination of --point values.  "
             f"[default: {MAX_RUNS}]"
         ),
     )
-    # File descriptors to write questions to and read answers from, for programs that compare.
-    add("--ask-fd", type=_descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
 
 
 def _add_ab_options(parser: argparse.ArgumentParser) -> None:
@@ -301,13 +311,23 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Add the runs to the bundles that exist, e.g. after booting again.",
     )
+    add(
+        "--until-decided",
+        action="store_true",
+        help=(
+            "Compare the two sides after each round and stop when no primary result is "
+            "inconclusive."
+        ),
+    )
+    _add_max_runs(parser, "rounds")
     add_boot_options(parser)
     _add_common_options(
         parser,
         "Record N rounds, each with one run per side and combination of --point values.  "
-        f"[default: {ROUNDS}; three or more sides: the next number with a balanced order]",
+        f"[default: {ROUNDS}; {FIRST_LOOK} with --until-decided; three or more sides: the next "
+        "number with a balanced order]",
     )
-    # None: the default depends on the number of sides.
+    # None means that the default depends on the number of sides.
     parser.set_defaults(runs=None)
 
 
@@ -353,7 +373,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="NAMES",
         help="Select collectors, e.g. default,bpf_pelt, or none (host only).  [default: default]",
     )
-    # For programs that choose collectors for their users: those that cannot run are left out.
+    # For programs that choose collectors for their users: collectors that cannot run are left out.
     add("--try", dest="attempted", type=_names, default=[], help=argparse.SUPPRESS)
     add(
         "--vary",
@@ -410,6 +430,8 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="N",
         help="Set the seed of the run order.  [default: random, stored in the bundle]",
     )
+    # For the program that contains the analysis and answers questions of the recorder.
+    add("--ask-fd", type=_descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
     # For programs that alternate between several recordings of one session.
     add("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     add(
@@ -420,8 +442,6 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="NAME=LEVEL",
         help=argparse.SUPPRESS,
     )
-    # For `ab --kernel`: its own options, which the bundle keeps instead of those of each boot.
-    add("--booted", type=_words, metavar="JSON", help=argparse.SUPPRESS)
     # For `ab stop`: the recording ends before the next run if this file exists.
     add("--stop-file", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     # For programs that record for their users: the command that the user gave.
@@ -432,6 +452,12 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="NAME",
         help="Store a name for machines of this kind, e.g. epyc-2s; it becomes part of the "
         "machine class that reports show.",
+    )
+    add(
+        "--shareable",
+        action="store_true",
+        help="Leave kernel addresses out (symbols, profiles), so that all users may read the "
+        "bundle.  [default: only root may read the bundles of root]",
     )
     add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
@@ -514,8 +540,7 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
 
 # Options that other programs add to those of the user.
 _ADDED = (
-    "--ask-fd", "--booted", "--events", "--factor", "--guest", "--recorded-as", "--stop-file",
-    "--try", "--turn",
+    "--ask-fd", "--events", "--factor", "--recorded-as", "--stop-file", "--try", "--turn",
 )  # fmt: skip
 
 
@@ -528,12 +553,12 @@ def without_added(arguments: Sequence[str]) -> list[str]:
 
 
 def is_side_name(text: str) -> bool:
-    """Return whether ``ab`` takes this name of a side."""
+    """Return whether a name is valid for a side of ``ab``."""
     return re.fullmatch(_SIDE_NAME, text) is not None
 
 
 def _fails_as_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Make argparse print the text of a ValueError, not the function's name."""
+    """Return a function for ``type`` of argparse, which then prints the text of a ValueError."""
 
     def checked(text: str) -> Any:
         try:

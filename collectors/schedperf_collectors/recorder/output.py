@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Limit the stored output of a workload: the beginning, the end, and results between them."""
+"""Limit the stored output of a workload to the beginning, the end, and results between them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import BinaryIO
 # of more than 16 MiB.
 HEAD_BYTES = 4 << 20
 TAIL_BYTES = 8 << 20
-# Of what lies between, the last match of each --metric rule is kept, because readers use the last
-# match in the whole output. Together the matches may have so many bytes.
+# Between them, the last match of each --metric rule is kept, because readers use the last match in
+# the whole output. All matches together are limited to this many bytes.
 MATCHES_BYTES = 1 << 20
 # The file is searched in parts of whole lines, from its end. The time that an expression takes can
 # grow with the square of the length of a line, so lines longer than a part are not searched.
@@ -32,10 +32,13 @@ def shorten(
     head_bytes: int = HEAD_BYTES,
     tail_bytes: int = TAIL_BYTES,
 ) -> int:
-    """Leave out the middle of a long text file, in whole lines if they are shorter than the parts.
+    """Remove the middle of a long text file; keep whole lines if they are short enough.
 
     :param rules: regular expressions of metrics; lines in the middle with the last match of each
-        are kept, unless the end of the file has one
+        are kept, unless the end of the file has one; lines longer than PART_BYTES are not searched,
+        the search ends after SEARCH_S, and at most MATCHES_BYTES are kept
+    :param head_bytes: how much of the beginning is kept
+    :param tail_bytes: how much of the end is kept
     :return: number of bytes left out; 0 if the file is short
     """
     size = path.stat().st_size
@@ -59,7 +62,10 @@ def shorten(
 def _last_matches(
     file: BinaryIO, start: int, tail_start: int, end: int, rules: Sequence[str]
 ) -> bytes:
-    """Return the lines between head and tail with the last match of each rule, in their order."""
+    """Return the lines between head and tail with the last match of each rule, in file order.
+
+    A rule whose last match is in the tail adds none.
+    """
     missing = [re.compile(rule, re.MULTILINE) for rule in rules]
     kept: dict[int, bytes] = {}
     deadline_s = time.monotonic() + SEARCH_S
@@ -86,7 +92,7 @@ def _last_match(pattern: Pattern[str], text: str) -> Match[str] | None:
 
 def _lines_of(match: Match[str], part: bytes) -> dict[int, bytes]:
     """Return the whole lines of a match by their offset in the part."""
-    # Lines are counted, since bytes that are not UTF-8 change the length of the text.
+    # Lines are counted, because bytes that are not UTF-8 change the length of the text.
     start, end = match.span()
     first = match.string.count("\n", 0, start)
     last = match.string.count("\n", 0, max(start, end - 1))
@@ -97,13 +103,13 @@ def _lines_of(match: Match[str], part: bytes) -> dict[int, bytes]:
 
 
 def _parts_from_end(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield parts of a file with their offsets, the last first: whole lines, without long ones."""
+    """Yield parts of a file with their offsets, last first: whole lines, without long ones."""
     is_in_long_line = False
     while end > start:
         offset = max(start, end - PART_BYTES)
         file.seek(offset)
         part = file.read(end - offset)
-        # The last byte ends a line; what is before the first end of line belongs to the next part.
+        # The last byte ends a line; text before the first line end belongs to the next part.
         skipped = part.find(b"\n", 0, -1) + 1 if offset > start else 0
         end = offset + skipped
         if offset > start and not skipped:
@@ -116,16 +122,21 @@ def _parts_from_end(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int,
 
 
 def shorten_output(folder: Path, rules: Sequence[str] = ()) -> dict[str, int]:
-    """Shorten stdout and stderr of a run; return the bytes left out of each that was too long.
+    """Shorten stdout and stderr of a run.
 
-    :param rules: as for ``shorten``
+    :param rules: as for :func:`shorten`
+    :return: number of bytes removed, by file name; only of files that were shortened
     """
     left_out = {name: shorten(Path(folder, name), rules) for name in ("stdout", "stderr")}
     return {name: count for name, count in left_out.items() if count}
 
 
 def describe_left_out(left_out: Mapping[str, int], *, has_rules: bool) -> str:
-    """Return the warning about output that is not kept."""
+    """Return the warning about output that is not stored.
+
+    :param left_out: of :func:`shorten_output`
+    :param has_rules: whether there are rules of metrics
+    """
     parts = ", ".join(f"{count} bytes of {name}" for name, count in left_out.items())
     matches = " and the last match of each --metric rule" if has_rules else ""
     return (

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Plan the runs and their order.
 
-Every block contains each point once, in random order, so that drift of the
-machine affects all points equally. The order of the sides changes from block to block (two sides:
-ABBA; more: a Williams design), which also cancels linear drift.
+After the warm-up, every block contains each point once per kind of run (clean, instrumented), in
+random order, so that drift of the machine affects all points equally. The order of the sides
+changes from block to block (two sides: ABBA; more: a Williams design), which also cancels linear
+drift.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ from schedperf_collectors.machine.errors import RecordError
 CLEAN = "clean"
 INSTRUMENTED = "instrumented"
 
-# More runs are assumed to be a typing error: 100,000 runs of 0.1 s last three hours.
+# More runs are assumed to be a typing error: 100,000 runs of 0.1 s take three hours.
 MOST_RUNS = 100_000
 
 # `--until-decided`: fewer runs are rarely enough, and every look costs power.
@@ -43,8 +45,12 @@ Point = Mapping[str, str]
 class PlannedRun:
     """One planned run.
 
+    :param point: value of each parameter
+    :param kind: CLEAN or INSTRUMENTED
+    :param warmup: whether its results are not used
     :param block: index of the randomised block; 0 for warm-up runs
-    :param round: index of the round, which has one run per side; None with one side
+    :param round: index of the round, which has one run per side for each point and kind; None with
+        one side
     :param side: name of the side; None with one side
     """
 
@@ -76,7 +82,7 @@ class Turn:
 
     :param session: id shared by all its recordings, hexadecimal
     :param round: index of the round, which has one recording per side
-    :param first_order: index of the first run in the session
+    :param first_order: index of its first run among the runs of the session
     """
 
     session: str
@@ -90,7 +96,7 @@ def parse_point(text: str) -> tuple[str, tuple[str, ...]]:
     >>> parse_point("groups=1,4,16")
     ('groups', ('1', '4', '16'))
 
-    :raises ValueError: with the error message
+    :raises ValueError: the text is invalid
     """
     name, equals, values_text = text.partition("=")
     values = tuple(values_text.split(","))
@@ -107,16 +113,30 @@ def parse_point(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def cross_points(parameters: Sequence[tuple[str, tuple[str, ...]]]) -> list[dict[str, str]]:
-    """Return the cartesian product of the parameters; one empty point without parameters."""
+    """Return the cartesian product of the parameters; one empty point without parameters.
+
+    :param parameters: name and values of each
+    :raises RecordError: a parameter is given twice, or there are more than :data:`MOST_RUNS` points
+    """
     names = [name for name, _ in parameters]
     if len(set(names)) < len(names):
         raise RecordError("--point: parameter given twice; put all its values in one --point")
+    count = math.prod(len(values) for _, values in parameters)
+    if count > MOST_RUNS:
+        raise RecordError(
+            f"--point: {count:.0e} points (expected at most {MOST_RUNS}); give fewer values"
+        )
     products = itertools.product(*(values for _, values in parameters))
     return [dict(zip(names, values)) for values in products]
 
 
 def check_placeholders(template: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse a placeholder without values and values without a placeholder."""
+    """Reject placeholders without values, and values without a placeholder.
+
+    :param template: the command, with placeholders
+    :param names: names of the parameters that have values
+    :raises RecordError: there is one
+    """
     used = {
         match["name"]
         for argument in template
@@ -139,6 +159,8 @@ def fill(template: Sequence[str], point: Point) -> list[str]:
 
     >>> fill(["hackbench", "-g", "{groups}"], {"groups": "4"})
     ['hackbench', '-g', '4']
+
+    :raises KeyError: the point has no value for a placeholder
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -150,7 +172,7 @@ def fill(template: Sequence[str], point: Point) -> list[str]:
 def fill_options(
     options: Mapping[str, Mapping[str, str]], point: Point
 ) -> dict[str, dict[str, str]]:
-    """Return the options of collectors at one point; names of no parameter are not placeholders.
+    """Return the options of collectors at one point; unknown names in braces stay unchanged.
 
     >>> fill_options({"load": {"command": "nice -n {nice} awk '{print}'"}}, {"nice": "5"})
     {'load': {'command': "nice -n 5 awk '{print}'"}}
@@ -168,7 +190,11 @@ def fill_options(
 
 
 def plan_record(points: Sequence[Point], counts: Counts, seed: int) -> list[PlannedRun]:
-    """Plan the runs of one side."""
+    """Plan the runs of one side.
+
+    :param seed: seed of the random order
+    :raises RecordError: there are more than MOST_RUNS
+    """
 
     def one(point: Point, kind: str, block: int, *, warmup: bool) -> list[PlannedRun]:
         return [PlannedRun(point, kind, warmup, block, None, None)]
@@ -179,7 +205,12 @@ def plan_record(points: Sequence[Point], counts: Counts, seed: int) -> list[Plan
 def plan_ab(
     points: Sequence[Point], counts: Counts, seed: int, sides: Sequence[str]
 ) -> list[PlannedRun]:
-    """Plan the runs of several sides, each round in an order of :func:`orders`."""
+    """Plan the runs of several sides, each round in an order of :func:`orders`.
+
+    :param seed: seed of the random order of points and kinds
+    :param sides: names of the sides, base first
+    :raises RecordError: there are more than MOST_RUNS
+    """
     sequences = williams(len(sides))
 
     def of_round(point: Point, kind: str, block: int, *, warmup: bool) -> list[PlannedRun]:
@@ -196,6 +227,9 @@ def williams(sides: int) -> list[tuple[int, ...]]:
     orders as sides, an odd one twice as many. Each order is followed by its mirror image, which
     cancels linear drift.
 
+    :param sides: number of sides, at least 2
+    :return: orders, each with the index of every side
+
     Source: E. J. Williams, Experimental designs balanced for the estimation of residual effects of
     treatments, Australian Journal of Scientific Research A 2 (1949).
 
@@ -209,18 +243,20 @@ def williams(sides: int) -> list[tuple[int, ...]]:
     found: dict[tuple[int, ...], None] = {}
     for shift in range(sides):
         order = tuple((side + shift) % sides for side in first)
-        # The mirror images of an even number of sides are among the orders.
+        # For an even number of sides, the mirror images are already among the orders.
         found[order] = found[order[::-1]] = None
     return list(found)
 
 
 def orders(sides: int, rounds: int) -> list[tuple[int, ...]]:
-    """Return the order of the sides in each round; two sides: ABBA."""
+    """Return the order of the sides in each round, by index; two sides: ABBA."""
     return list(itertools.islice(itertools.cycle(williams(sides)), rounds))
 
 
 def balanced_rounds(sides: int, at_least: int) -> int:
-    """Return the smallest number of rounds in which each order is used equally often.
+    """Return the smallest number of rounds, at least ``at_least``, that balances the orders.
+
+    Each order of :func:`williams` is then used equally often.
 
     >>> balanced_rounds(3, 5), balanced_rounds(4, 5), balanced_rounds(3, 7)
     (6, 8, 12)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Identify the programs and scripts that a workload runs, by their SHA-256."""
+"""Identify the programs and scripts that a workload's command names, by their SHA-256."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _SEPARATORS = re.compile(r"[;&|()<>`$\n]+")
 
 
 def describe_programs(command: Sequence[str]) -> list[dict[str, str]]:
-    """Return base name and SHA-256 of each file that a command runs: programs, scripts and their
-    interpreters. Words that name no file are left out; the files need not be all.
+    """Return base name ("name") and SHA-256 ("sha256") of the files that a command names.
 
-    :param command: the words; one that is a shell command is split
+    These are programs, scripts, their interpreters and other files, as far as :func:`digest` can
+    read them, at most 16. Files that the command does not name, e.g. libraries, are not among them.
+
+    :param command: the words; one that contains white space is split as a shell command
     """
     described: list[dict[str, str]] = []
     for path in _with_interpreters(_paths(command)):
@@ -72,7 +74,7 @@ def _with_interpreters(paths: Iterator[Path]) -> Iterator[Path]:
 
 
 def _interpreter(path: Path) -> Iterator[Path]:
-    """Yield the program that a script names in its first line."""
+    """Yield the program that a script names in its first line; nothing for other files."""
     with contextlib.suppress(OSError, ValueError):
         if not stat.S_ISREG(path.stat().st_mode):
             return

@@ -22,10 +22,10 @@ from schedperf_collectors.workload import Outcome
 
 
 class Progress:
-    """The output of a recording.
+    """Prints the progress of a recording.
 
-    :param events: file descriptor for JSON lines; None: text on stderr
-    :param quiet: only warnings and the result
+    :param events: file descriptor for JSON lines; None for text on stderr
+    :param quiet: whether to report only warnings, and as events also the bundles that were written
     """
 
     def __init__(self, events: int | None = None, *, quiet: bool = False) -> None:
@@ -39,26 +39,30 @@ class Progress:
     def planned(self, plan: Sequence[PlannedRun], *, is_budget: bool = False) -> None:
         """Report the planned runs.
 
-        :param is_budget: the recording may end before the last of them
+        :param is_budget: whether the recording may end before the last planned run
         """
         self._plan = plan
         self._is_budget = is_budget
         self._tell("plan", total=len(plan), budget=is_budget)
 
     def begin(self, index: int) -> None:
-        """Report that a run begins."""
+        """Report that a run begins.
+
+        :param index: its index in the plan
+        """
         self._began_s = time.monotonic()
         self._tell("begin", done=index, total=len(self._plan), title=_title(self._plan[index]))
 
     def end(self, index: int, outcome: Outcome, discarded: str | None = None) -> None:
-        """Report how a run went and the time left.
+        """Report the result of a run, and the remaining time.
 
+        :param index: its index in the plan
         :param discarded: why it must not be used; None if it may be used
         """
         run = self._plan[index]
         self._costs.setdefault(_key(run), []).append(time.monotonic() - self._began_s)
         left_s = self._estimate(self._plan[index + 1 :])
-        said = say_outcome(outcome, discarded)
+        said = describe_outcome(outcome, discarded)
         total = len(self._plan)
         sure, of = ("at most", " of at most ") if self._is_budget else ("about", "/")
         left = f"{sure} {format_duration(left_s)} left"
@@ -67,12 +71,12 @@ class Progress:
         self._line(f"run {index + 1}{of}{total} {_title(run)} {said}{more}")
 
     def note(self, text: str) -> None:
-        """Report what is going on."""
+        """Report the current activity."""
         self._tell("note", text=text)
         self._line(text)
 
     def warn(self, text: str) -> None:
-        """Report a warning, also with ``--quiet``."""
+        """Report a warning, even with ``--quiet``."""
         self._tell("warning", text=text)
         if self._events is None:
             _write(f"schedperf: warning: {text}")
@@ -83,7 +87,11 @@ class Progress:
         self._line(text)
 
     def _estimate(self, runs: Sequence[PlannedRun]) -> float:
-        """Estimate the time of these runs in s, from finished runs of the same kind."""
+        """Estimate the time of these runs in s, from finished runs.
+
+        Each run takes the mean time of finished runs of the same point, kind and side; if there are
+        none, that of all finished runs.
+        """
         everything = [cost for costs in self._costs.values() for cost in costs]
         return sum(_mean(self._costs.get(_key(run)) or everything) for run in runs)
 
@@ -98,12 +106,12 @@ class Progress:
         try:
             os.write(self._events, json.dumps(line).encode() + b"\n")
         except BrokenPipeError:
-            # The program that drew the events has ended; the recording continues.
+            # The program that drew the events has ended, but the recording continues.
             self._events = None
 
 
-def say_outcome(outcome: Outcome, discarded: str | None = None) -> str:
-    """Return how one run went: ``0.61 s`` or ``failed: exit status 1``.
+def describe_outcome(outcome: Outcome, discarded: str | None = None) -> str:
+    """Describe the result of one run: ``0.61 s``, ``failed: exit status 1`` or ``discarded: …``.
 
     :param discarded: why it must not be used; None if it may be used
     """
@@ -118,8 +126,8 @@ def say_outcome(outcome: Outcome, discarded: str | None = None) -> str:
     return f"{outcome.wall_s:.2f} s"
 
 
-def say_missing(captured: Captured, progress: Progress) -> None:
-    """Report a capture without files."""
+def note_missing(captured: Captured, progress: Progress) -> None:
+    """Report a capture that was skipped or failed, with reason and remedy; nothing if it is ok."""
     result = captured.result
     if result.status != OK:
         remedy = f"; {result.remedy}" if result.remedy else ""
@@ -127,7 +135,7 @@ def say_missing(captured: Captured, progress: Progress) -> None:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Write a number with its noun.
+    """Format a number with its noun.
 
     >>> count_of(1, "run"), count_of(5, "run")
     ('1 run', '5 runs')

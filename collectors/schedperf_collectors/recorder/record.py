@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``record``: record the runs of one side into a new bundle, or add them to one."""
+"""Run ``record``: record the runs of one side into a new or an existing bundle."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedperf_collectors.contract import format_template, point_key
+from schedperf_collectors.contract import format_template, point_key, read_boot_id
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.analysis import Analysis
 from schedperf_collectors.recorder.bundle import (
     BundleWriter,
     Existing,
+    bundle_mode,
     check_no_partial,
     check_output,
     examine,
@@ -29,26 +32,22 @@ from schedperf_collectors.recorder.captures import (
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.plan import plan_record
 from schedperf_collectors.recorder.progress import Progress
+from schedperf_collectors.recorder.request import Request, Side
 from schedperf_collectors.recorder.service import Service
-from schedperf_collectors.recorder.session import (
-    Request,
-    Session,
-    Side,
-    capture_boots,
-    read_boot_id,
-    settle,
-)
+from schedperf_collectors.recorder.session import Session, capture_boots, settle
 from schedperf_collectors.recorder.settings import Setting, capture_host, restoring
 from schedperf_collectors.recorder.source import agree, check_build
+
+_SUFFIX = re.compile(r"\.tar(\.[a-z0-9]+)?\Z")
 
 
 @dataclass(frozen=True)
 class Target:
     """The bundle to write.
 
-    :param append: add to the existing bundle
-    :param force: replace an existing file
-    :param label: None: the file's name, or the existing label
+    :param append: whether to add to the existing bundle
+    :param force: whether to replace an existing file
+    :param label: label of the side; None for the file's name. An existing bundle keeps its label
     :param setup: shell command that runs in the process that becomes the workload; "" for none
     :param teardown: shell command that runs after each run; "" for none
     :param service: program that runs during each run; None without one
@@ -74,10 +73,13 @@ def record(
     chosen: Chosen,
     progress: Progress,
     looks: Looks | None = None,
+    *,
+    analysis: Analysis | None = None,
 ) -> None:
     """Record runs of one side.
 
-    :param looks: looks that may end the recording; None: make all runs
+    :param looks: interim analyses that may end the recording; None to make all runs
+    :param analysis: checks the first run; None to skip the check
     :raises RecordError: recording could not start, or was stopped
     """
     existing = _check_target(target, request, progress)
@@ -101,11 +103,11 @@ def record(
             staging=staging,
             progress=progress,
             looks=looks,
+            analysis=analysis,
         )
         if target.setup or target.teardown:
-            machine, groups = at_end.enter_context(restoring(progress))
+            machine, groups = at_end.enter_context(restoring(progress, [target.setting]))
             session.note_cgroup = groups.note
-            machine.note_bundles([target.path])
             side.setup = target.setting.setup or None
             side.teardown = target.teardown
             side.environment = functools.partial(machine.with_setting, target.setting)
@@ -114,7 +116,7 @@ def record(
             if not side.has_boot(read_boot_id()):
                 session.store_boot(side, _capture_boots(session, side))
             if looks is not None:
-                looks.check_host(side.writer.names.partial, request.vary)
+                looks.check_host(side.writer.names.partial, request.vary, read_boot_id())
 
         session.execute(plan, prepare)
 
@@ -128,8 +130,12 @@ def _capture_boots(session: Session, side: Side) -> list[Captured]:
 
 
 def default_label(path: Path) -> str:
-    """Return a side's default label: the bundle's name without its suffix."""
-    return path.name.partition(".tar")[0]
+    """Return a side's default label: the bundle's name without its suffix.
+
+    >>> default_label(Path("out/my.tarball.tar.xz"))
+    'my.tarball'
+    """
+    return _SUFFIX.sub("", path.name)
 
 
 def _check_target(target: Target, request: Request, progress: Progress) -> Existing | None:
@@ -140,9 +146,10 @@ def _check_target(target: Target, request: Request, progress: Progress) -> Exist
 
 
 def examine_for(path: Path, request: Request, setting: Setting, progress: Progress) -> Existing:
-    """Check the bundle that runs are to be added to; warn where it was recorded differently.
+    """Check the bundle to which runs will be added; warn if it was recorded differently.
 
-    :raises RecordError: it cannot be added to
+    :raises RecordError: runs cannot be added to it: it is not a readable bundle, another recording
+        writes to it, or it was recorded with another source, machine or load
     """
     check_no_partial(path)
     existing = examine(path)
@@ -196,7 +203,7 @@ def _check_conditions(existing: Existing, setting: Setting, progress: Progress) 
 def open_side(request: Request, path: Path, label: str | None, existing: Existing | None) -> Side:
     """Begin to write the bundle of a side.
 
-    :param label: None: the file's name, or the existing label
+    :param label: label of the side; None for the file's name. An existing bundle keeps its label
     :param existing: the bundle to add to; None for a new one
     :raises RecordError: it cannot be written
     """
@@ -204,7 +211,7 @@ def open_side(request: Request, path: Path, label: str | None, existing: Existin
     boot_number, next_run = existing.place(read_boot_id()) if existing else (0, 0)
     return Side(
         name=None,
-        writer=BundleWriter(path, existing),
+        writer=BundleWriter(path, existing, mode=bundle_mode(shareable=request.shareable)),
         label=str(existing.manifest.get("label", name)) if existing else name,
         boot_number=boot_number,
         next_run=next_run,

@@ -2,8 +2,8 @@
 """Recover the finished runs of a recording that was killed or lost power.
 
 ``NAME.partial`` is a tar without a manifest. Each run ends with its run.json, which lists the
-checksums of the run's files. Everything up to the last run whose files are complete is kept, and
-gets a manifest; the rest is cut off.
+checksums of the run's files. Everything before the first incomplete or damaged run is kept, and
+gets a manifest; the rest is cut off. Without a complete run, the file is removed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_VERSION, MANIFEST
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.machine.new_files import Folder
 from schedperf_collectors.plugin import all_collectors
 from schedperf_collectors.recorder.bundle import BundleWriter, Entry, Existing, Names
 from schedperf_collectors.recorder.isolate import OK
@@ -39,12 +40,12 @@ _KILLED = "the recorder was killed"
 
 @dataclass
 class _Kept:
-    """What is complete.
+    """The complete part of a bundle.
 
-    :param end: offset behind the last complete run, in bytes
+    :param end: offset after the last complete run, in bytes
     :param entries: entries of the members up to there
     :param runs: run.json of each complete run
-    :param is_whole: the last member is a manifest
+    :param is_whole: whether a manifest follows the complete runs, of which there is at least one
     """
 
     end: int = 0
@@ -54,20 +55,22 @@ class _Kept:
 
 
 def recover(path: Path) -> int | None:
-    """Make a bundle of what a killed recording left; leave a bundle that is complete as it is.
+    """Make a bundle from what a killed recording left; leave a complete bundle unchanged.
 
-    :param path: the bundle's path, ending with .tar
-    :return: number of runs in the recovered bundle; None if there is nothing to recover
-    :raises RecordError: a recording is writing the bundle, or the files cannot be read or written
+    :param path: the bundle's path
+    :return: number of runs in the recovered bundle; 0 if no run was finished, so that the files
+        were removed; None if there is nothing to recover
+    :raises RecordError: the path does not end with .tar, a recording is writing the bundle, or the
+        files cannot be read or written
     """
     names = Names(path)
-    if not names.partial.exists():
+    if not os.path.lexists(names.partial):
         _remove_left_over(names)
         return None
     if names.is_compressed:
         raise RecordError(f"{path}: cannot be recovered (expected a .tar file); record again")
     try:
-        with names.partial.open("r+b") as file:
+        with Folder(path.parent) as folder, folder.open(names.partial.name) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return _recover(names, file)
     except BlockingIOError as error:
@@ -79,10 +82,24 @@ def recover(path: Path) -> int | None:
         raise RecordError(f"{names.partial}: {explain(error)}; free space and try again") from error
 
 
+def count_finished(path: Path) -> int:
+    """Return the number of finished runs that a killed recording left in ``NAME.partial``.
+
+    :param path: the bundle's path, without ``.partial``
+    :return: 0 if that file does not exist or is unreadable
+    """
+    partial = Names(path).partial
+    try:
+        with Folder(partial.parent) as folder, folder.open(partial.name) as file:
+            return len(_read_members(file).runs)
+    except OSError:
+        return 0
+
+
 def _recover(names: Names, file: BinaryIO) -> int:
     kept = _read_members(file)
     if kept.is_whole:
-        # Killed between the manifest and the new name.
+        # The recording was killed between writing the manifest and renaming the file.
         names.partial.replace(names.path)
         _remove_left_over(names)
         return len(kept.runs)
@@ -91,8 +108,7 @@ def _recover(names: Names, file: BinaryIO) -> int:
         _remove_left_over(names)
         return 0
     manifest = _manifest(names, kept)
-    names.reserve.unlink(missing_ok=True)
-    # The writer takes the lock for itself.
+    # The writer takes its own lock.
     fcntl.flock(file, fcntl.LOCK_UN)
     existing = Existing(names.path, {**manifest, "captures": kept.entries}, kept.end, {}, {})
     BundleWriter(names.path, existing, is_partial=True).finish(manifest)
@@ -100,15 +116,14 @@ def _recover(names: Names, file: BinaryIO) -> int:
 
 
 def _remove_left_over(names: Names) -> None:
-    for left in (names.manifest, names.reserve):
-        with contextlib.suppress(OSError):
-            left.unlink()
+    with contextlib.suppress(OSError):
+        names.manifest.unlink()
 
 
 def _read_members(file: BinaryIO) -> _Kept:
-    """Read members up to the first that is incomplete or damaged."""
+    """Read members up to the first incomplete or damaged one; return those of complete runs."""
     kept = _Kept()
-    # Members behind the last complete run, by name.
+    # Members after the last complete run, by name.
     pending: dict[str, Entry] = {}
     size = os.fstat(file.fileno()).st_size
     damages = (tarfile.TarError, EOFError, ValueError, RecursionError, OSError)
@@ -133,7 +148,7 @@ def _read_members(file: BinaryIO) -> _Kept:
 
 def _keep(kept: _Kept, run: Mapping[str, Any], pending: Mapping[str, Entry], end: int) -> None:
     recorded = {entry["path"]: entry for entry in run["captures"]}
-    # Captures without files are in run.json only.
+    # Captures without files are only in run.json.
     skipped = [entry for entry in run["captures"] if entry.get("status") != OK]
     kept.entries += [recorded.get(name, entry) for name, entry in pending.items()]
     kept.entries += skipped
@@ -174,7 +189,7 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
 
 
 def _collector(name: str) -> str:
-    """Return the collector that made a file of a boot; "record" for run.json."""
+    """Return the collector that made a file of a boot; "record" for a file of a run: run.json."""
     match = _BOOT_FILE.match(name)
     if _RUN_FILE.match(name) or match is None:
         return "record"
@@ -193,11 +208,14 @@ def _read_json(tar: tarfile.TarFile, member: tarfile.TarInfo, longest: int) -> M
 
 
 def _manifest(names: Names, kept: _Kept) -> Mapping[str, Any]:
-    """Return the manifest of the kept runs, without captures."""
+    """Return the manifest of the kept runs, without captures.
+
+    Entries and times that only the preliminary manifest has are added to ``kept.entries``.
+    """
     manifest = {**_from_runs(kept.runs), **_read_kept_manifest(names)}
     noted = manifest.pop("captures", [])
     present = {entry["path"] for entry in kept.entries}
-    # Captures of a boot that have no files are in no other member; costs are not either.
+    # Boot captures without files, and costs, are not in any other member.
     costs = {entry.get("path"): entry.get("seconds") for entry in noted}
     for entry in kept.entries:
         if entry["seconds"] is None:
@@ -210,13 +228,13 @@ def _manifest(names: Names, kept: _Kept) -> Mapping[str, Any]:
 
 def _read_kept_manifest(names: Names) -> dict[str, Any]:
     try:
-        with names.manifest.open("rb") as file:
-            record = json.loads(file.read(_LONGEST_MANIFEST_BYTES))
+        with Folder(names.path.parent) as folder:
+            record = json.loads(folder.read(names.manifest.name, _LONGEST_MANIFEST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(record, dict) or record.get("format") != BUNDLE_FORMAT:
         return {}
-    lists = ("workload", "points", "treatment", "metric", "captures", "rerun")
+    lists = ("workload", "points", "treatment", "metric", "captures")
     if not all(isinstance(record.get(name), list) for name in lists):
         return {}
     return record if all(isinstance(entry, dict) for entry in record["captures"]) else {}
@@ -237,7 +255,6 @@ def _from_runs(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "setup": last.get("setup"),
         "load": last.get("load"),
         "metric": _unique(rule for run in runs for rule in run.get("metric") or ()),
-        "rerun": [],
         "sequential": None,
         "planned_runs": None,
     }

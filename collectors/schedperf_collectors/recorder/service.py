@@ -2,8 +2,9 @@
 """Run the service of a side around each of its runs, and let collectors watch the run.
 
 A *service* is a program that is started before the setup of each run and stopped after the run,
-such as a scheduler that is loaded as long as its program runs. It is older than what the run
-starts, so the recorder, which kills what a setup or a workload leaves running, leaves it alone.
+such as a scheduler that is loaded as long as its program runs. The recorder kills processes that a
+setup or a workload leaves running, but not the service, because it started earlier. A *watch* of a
+collector determines when the service is ready, and whether the run is valid.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Callable
 
-from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.contract import Unavailable, cut
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import Moment, end_orphans, end_with_parent
 from schedperf_collectors.machine.process import (
+    describe_status,
     has_ended,
     kill_group,
     last_words,
-    say_status,
 )
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.machine.system import run
@@ -38,16 +39,16 @@ from schedperf_collectors.recorder.captures import Options
 from schedperf_collectors.recorder.output import shorten
 from schedperf_collectors.recorder.programs import digest
 
-# Verifying and loading BPF programs takes seconds, under emulation half a minute.
+# Verifying and loading BPF programs takes seconds, and half a minute under emulation.
 START_LIMIT_S = 120.0
 # A service that SIGINT does not end within this time is killed.
 STOP_LIMIT_S = 20.0
-# Time for the machine to be as before once the service has ended.
+# Time for the machine to return to its state before the service.
 SETTLE_LIMIT_S = 20.0
 VERSION_LIMIT_S = 20.0
 # A scheduler prints some lines, and a debug dump of some 10 kB when it fails.
 HEAD_BYTES = TAIL_BYTES = 64 << 10
-# Readers of bundles cut longer sentences.
+# Readers of bundles shorten longer sentences.
 LONGEST_REASON = 300
 LONGEST_VERSION = 100
 
@@ -55,14 +56,14 @@ _POLL_S = 0.02
 
 
 class ServiceFailed(RecordError):
-    """The service of a side did not start, or did not end."""
+    """A service cannot be used, did not become ready, or left its effect on the machine."""
 
 
 @dataclass(frozen=True)
 class Service:
     """The service of one side.
 
-    :param command: as the user gave it, words quoted as for a shell
+    :param command: command in shell syntax, as the user gave it
     """
 
     command: str
@@ -81,8 +82,9 @@ class Service:
 def read_service(side: str, command: str) -> Service | None:
     """Return the service of a command line; None if it is empty.
 
-    :param side: its name, for messages; "" with one side
-    :raises RecordError: the command cannot be split, or its program does not exist
+    :param side: name of the side, for messages; "" with one side
+    :raises RecordError: the command cannot be split, or its program does not exist or is not
+        executable
     """
     option = f"--service {side}".strip()
     try:
@@ -103,13 +105,18 @@ def read_service(side: str, command: str) -> Service | None:
 
 
 class Watched:
-    """The service and the watches of one run; entering the ``with`` starts the service.
+    """The service and the watches of one run.
+
+    Entering the ``with`` block creates the watches, starts the service and waits until it is ready.
+    Leaving the block stops the service.
 
     :param side: name of the side for messages; None with one side
-    :param service: None for a side without one
+    :param service: the service; None for a side without one
     :param folder: a new directory for the output of the service
-    :param options: of the collectors that watch
-    :raises ServiceFailed: the service did not become ready, or something of it remains
+    :param options: options of all collectors, by name
+    :raises ServiceFailed: when entering: a watch cannot be created, or the service did not start or
+        did not become ready; when leaving: the service ended, but its effect on the machine did not
+    :raises Interrupted: when entering: a signal came; the service was stopped
     """
 
     def __init__(
@@ -154,17 +161,20 @@ class Watched:
     ) -> None:
         if self._process is not None:
             self._stop(self._process)
-            # What stops the recording already is not hidden by this.
+            # This must not hide an error that already stops the recording.
             if kind is None:
                 self._await_over()
 
     def begin(self) -> None:
-        """Look at the machine right before the workload."""
+        """Let the watches read the machine's state, right before the workload runs."""
         for watch in self._watches:
             watch.begin()
 
     def end(self) -> None:
-        """Look at the machine right after the workload."""
+        """Let the watches read the machine's state, right after the workload has ended.
+
+        Also determine whether the service is still running.
+        """
         for watch in self._watches:
             watch.end()
         self._ended_early = self._process is not None and has_ended(self._process.pid)
@@ -172,17 +182,20 @@ class Watched:
     def why_discard(self) -> str | None:
         """Return why the run must not be used, as a clause; None if it may be used.
 
-        Called after the ``with``, when the service has printed everything.
+        Call this after the ``with`` block, when the service has printed everything.
         """
         output = self._shorten_output()
         reasons = (watch.why_discard(output) for watch in self._watches)
         reason = next(filter(None, reasons), None)
         if reason is None and self._ended_early and self._service is not None:
-            reason = f"{self._service.name} ended during the run ({self._say_end()})"
-        return None if reason is None else _printable(reason)[:LONGEST_REASON]
+            reason = f"{self._service.name} ended during the run ({self._describe_end()})"
+        return None if reason is None else cut(_printable(reason), LONGEST_REASON)
 
-    def say_killed(self) -> str | None:
-        """Return that the service had to be killed, which takes time in each run; None if not."""
+    def killed_warning(self) -> str | None:
+        """Return a warning if the service had to be killed, else None.
+
+        Waiting until it is killed takes time in each run. Call this after the ``with`` block.
+        """
         if self._service is None or not self._was_killed:
             return None
         return (
@@ -191,14 +204,14 @@ class Watched:
         )
 
     def describe(self) -> Mapping[str, object] | None:
-        """Return the service for run.json; None without one."""
+        """Return the service for run.json: command, program and how it ended; None without one."""
         if self._service is None:
             return None
         has_version = any(watch.awaits for watch in self._watches)
         return {
             "command": self._service.command,
             **describe_program(self._service.words[0], asks_version=has_version),
-            "end": None if self._status is None else say_status(self._status),
+            "end": None if self._status is None else describe_status(self._status),
         }
 
     def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -228,7 +241,7 @@ class Watched:
                 self._stop(process)
                 raise ServiceFailed(
                     f"service{self._of_side} failed: waiting for {awaited}, but the program ended "
-                    f"({self._say_end()}); run it by hand to see why"
+                    f"({self._describe_end()}); run it by hand to see why"
                 )
             if time.monotonic() > deadline:
                 raise ServiceFailed(
@@ -243,7 +256,8 @@ class Watched:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGINT)
         self._was_killed = not _poll(lambda: has_ended(process.pid), STOP_LIMIT_S)
-        # What is left of its group; the number is not reused before the leader is reaped.
+        # The remaining processes of its group; its number is not reused before the leader is
+        # reaped.
         kill_group(process.pid)
         _, self._status = os.waitpid(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(self._status)
@@ -253,12 +267,12 @@ class Watched:
         if not _poll(lambda: all(watch.is_over() for watch in self._watches), SETTLE_LIMIT_S):
             raise ServiceFailed(
                 f"the service{self._of_side} has ended, but not its effect on the machine "
-                f"({self._say_end()}); undo it by hand, then record again"
+                f"({self._describe_end()}); undo it by hand, then record again"
             )
 
-    def _say_end(self) -> str:
+    def _describe_end(self) -> str:
         assert self._status is not None
-        return f"{say_status(self._status)}{last_words(self.output)}"
+        return f"{describe_status(self._status)}{last_words(self.output)}"
 
     def _shorten_output(self) -> str:
         if self._service is None:
@@ -269,17 +283,21 @@ class Watched:
 
 @functools.cache
 def describe_program(word: str, *, asks_version: bool) -> Mapping[str, str | None]:
-    """Return path, SHA-256 and version of a program; None for what cannot be found out.
+    """Return path, SHA-256 and version of a program.
 
-    :param asks_version: run it with ``--version``, which a program that does not know the option
-        may take for an order to start
+    The path is the word itself if no such program is on PATH. SHA-256 and version are None if they
+    are unknown. Later calls with the same arguments return the same result.
+
+    :param word: name or path of the program
+    :param asks_version: whether to run it with ``--version``, without which the version is unknown;
+        a program that does not know the option may start instead
     """
     path = shutil.which(word) or word
     version = None
     if asks_version:
         with contextlib.suppress(Unavailable):
             lines = run([path, "--version"], VERSION_LIMIT_S).splitlines()
-            version = _printable(lines[0])[:LONGEST_VERSION] if lines else None
+            version = cut(_printable(lines[0]), LONGEST_VERSION) if lines else None
     return {"program": path, "sha256": digest(Path(path)), "version": version}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The sides of ``ab``: their names, setups and bundles, from its options."""
+"""Build the sides of ``ab`` (names, setups and bundles) from its options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _FEWEST = 2
 def read_settings(options: argparse.Namespace) -> list[Setting]:
     """Return the sides, base first.
 
-    :raises RecordError: the options contradict each other, or give no output file
+    :param options: the parsed options of ``ab``
+    :raises RecordError: the options contradict each other, name fewer than two sides or no output
+        file, or the program of a service cannot be run
     """
     if options.feature is not None:
         others = [*_of_pair(options), *_given(options, "setup"), *_given(options, "service")]
@@ -44,6 +46,7 @@ def read_settings(options: argparse.Namespace) -> list[Setting]:
         Setting(
             name=side,
             path=_path(options, side),
+            output=options.output,
             label=getattr(options, f"{side}_label"),
             setup=getattr(options, f"{side}_setup"),
             teardown=getattr(options, f"{side}_teardown"),
@@ -63,7 +66,10 @@ def _names_sides(options: argparse.Namespace) -> bool:
 
 
 def _sides_of_services(services: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the names of the sides; a single service is compared with the machine as it is.
+    """Return the names of the sides.
+
+    A single service is compared with the machine as it is: the side "base", or "none" if the
+    service itself has the name "base".
 
     :raises RecordError: no side has a service
     """
@@ -79,7 +85,7 @@ def _sides_of_services(services: Sequence[tuple[str, str]]) -> list[str]:
 def of_kernel(settings: Sequence[Setting], kernel: str | None) -> list[Setting]:
     """Return the settings as sides of one kernel of a kernel x setting design.
 
-    :param kernel: its name; None without such a design
+    :param kernel: name of the kernel; None without such a design
     """
     if kernel is None:
         return list(settings)
@@ -90,10 +96,10 @@ def of_kernel(settings: Sequence[Setting], kernel: str | None) -> list[Setting]:
 
 
 def check_feature(name: str | None) -> None:
-    """Refuse a scheduler feature that the running kernel does not have, or does not show.
+    """Reject a scheduler feature that the running kernel lacks or does not list.
 
-    :param name: None: no feature was given
-    :raises RecordError: with what to do
+    :param name: feature; None if not given
+    :raises RecordError: the kernel lacks the feature, or does not list its features
     """
     if name is None:
         return
@@ -149,6 +155,7 @@ def _named(options: argparse.Namespace, setups: Sequence[tuple[str, str]]) -> li
         Setting(
             name=name,
             path=_path(options, name),
+            output=options.output,
             label=name,
             setup=setup,
             teardown=teardowns.get(name, ""),
@@ -185,7 +192,10 @@ def _refuse_mixture(options: argparse.Namespace, option: str, others: Sequence[s
 
 
 def _path(options: argparse.Namespace, side: str) -> Path:
-    """Return the file that ``ab`` writes a side to."""
+    """Return the file to which ``ab`` writes a side.
+
+    :raises RecordError: none is given, or both -o and a file
+    """
     output: str | None = options.output
     named: Path | None = getattr(options, side) if side in _TWO else None
     if (output is None) == (named is None):

@@ -51,11 +51,13 @@ _TIMEZONE = re.compile(r" ?([+-]\d\d):?(\d\d)\Z")
 
 
 def read_source(text: str) -> Source:
-    """Return the commit that a file describes, or the JSON text itself; keys without value are
-    left out, and the vmlinux is replaced by its build id.
+    """Return the commit that a JSON file, or a JSON text, describes.
+
+    Keys whose value is null or an empty list are left out. ``vmlinux``, a path that may be relative
+    to the directory of the JSON file (for a text: to the current one), is replaced by ``build_id``.
 
     :param text: a path; or JSON that begins with {
-    :raises ValueError: it cannot be read, or is invalid
+    :raises ValueError: the file or the vmlinux cannot be read, or is invalid
     """
     if text.lstrip().startswith("{"):
         return _parse(text.encode(errors="surrogateescape"), "JSON", Path())
@@ -64,7 +66,7 @@ def read_source(text: str) -> Source:
 
 
 def format_source(source: Source) -> str:
-    """Return what :func:`read_source` reads, in one line.
+    """Format a commit as one line of JSON, which :func:`read_source` reads.
 
     >>> format_source({"commit": "1f" * 20, "dirty": True})
     '{"commit": "1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f", "dirty": true}'
@@ -73,9 +75,9 @@ def format_source(source: Source) -> str:
 
 
 def check_build(source: Source | None) -> None:
-    """Refuse a commit whose vmlinux is not that of the running kernel.
+    """Reject a commit whose build id is not that of the running kernel.
 
-    :param source: None: no commit was given
+    :param source: the commit, which is accepted if it has no build id; None if not given
     :raises RecordError: the build ids differ, or that of the running kernel is unknown
     """
     expected = None if source is None else source.get("build_id")
@@ -110,6 +112,12 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(content: bytes, where: str, folder: Path) -> Source:
+    """Parse a commit: check keys and values, and replace the vmlinux by its build id.
+
+    :param where: name of the text, for messages
+    :param folder: where a relative path of the vmlinux begins
+    :raises ValueError: it is invalid, or the vmlinux cannot be read
+    """
     try:
         given = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -133,7 +141,9 @@ def _parse(content: bytes, where: str, folder: Path) -> Source:
         date = source["committed"].replace(" ", "T", 1)
         source["committed"] = _TIMEZONE.sub(r"\1:\2", date)
     vmlinux = source.pop("vmlinux", None)
-    return source if vmlinux is None else _with_build_id(source, folder / vmlinux, where)
+    if vmlinux is None:
+        return source
+    return _with_build_id(source, folder / vmlinux, where)
 
 
 def _with_build_id(source: dict[str, Any], vmlinux: Path, where: str) -> Source:
@@ -182,12 +192,14 @@ def _check_text(key: str, value: Any, where: str) -> str:
 
 
 def agree(path: Path, what: str, recorded: Any, given: Any) -> Any:
-    """Return what a bundle declares, or else what is given for the runs that are added.
+    """Return the value that a bundle declares, else the one given for added runs, else None.
 
-    :param what: option that gives it
-    :param recorded: None: the bundle does not declare it
-    :param given: None: it was not given
-    :raises RecordError: they differ; of commits, it is enough that the built code is the same
+    :param path: the bundle's path, for messages
+    :param what: option with the value
+    :param recorded: value in the bundle; None if it has none
+    :param given: given value; None if not given
+    :raises RecordError: they differ; of commits, only ``commit``, ``dirty`` and ``patches`` are
+        compared
     """
     if None not in (recorded, given) and _identity(recorded) != _identity(given):
         shown = recorded.get("commit") if isinstance(recorded, dict) else recorded
@@ -199,16 +211,17 @@ def agree(path: Path, what: str, recorded: Any, given: Any) -> Any:
 
 
 def _identity(declared: Any) -> Any:
-    # Names of a commit, as branches and tags, may change between two recordings.
+    # Names of a commit, such as branches and tags, may change between two recordings.
     if not isinstance(declared, dict):
         return declared
     return declared.get("commit"), bool(declared.get("dirty")), declared.get("patches") or []
 
 
 def named_sources(given: Sequence[tuple[str, Source]], kernels: Sequence[str]) -> dict[str, Source]:
-    """Return the commit of each kernel of ``ab --kernel``.
+    """Return the commits of the kernels of ``ab --kernel`` by name, only of those with one.
 
     :param given: name and commit of each ``--source``
+    :param kernels: names of the kernels
     :raises RecordError: a name is missing, unknown or given twice
     """
     sources: dict[str, Source] = {}
@@ -225,8 +238,9 @@ def named_sources(given: Sequence[tuple[str, Source]], kernels: Sequence[str]) -
 
 
 def only_source(given: Sequence[tuple[str, Source]]) -> Source | None:
-    """Return the commit of the running kernel, which all sides of a recording have.
+    """Return the commit of the running kernel, which all sides have; None if not given.
 
+    :param given: name and commit of each ``--source``
     :raises RecordError: several are given, or one has the name of a kernel
     """
     for name, _ in given:

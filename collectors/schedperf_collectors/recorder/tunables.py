@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tunables of the machine that a setup may change: read them, find changes and restore them.
+"""Read the machine's tunables that a setup may change, find changes, and restore them.
 
-These are the writable files below ``kernel`` and ``vm`` of /proc/sys, ``sched`` of debugfs, the
-settings of transparent huge pages, KSM, CPU frequencies, idle states, work queues, I/O schedulers
-and of CPUs that are online, and the CPU settings of cgroups.
+These are the writable files below ``kernel`` and ``vm`` of /proc/sys and ``sched`` of debugfs, the
+settings of transparent huge pages, KSM, MGLRU and NUMA demotion, of SMT and which CPUs are online,
+of CPU frequencies, idle states, the clock source, work queues and I/O schedulers, and the CPU
+settings of cgroups. Files that the kernel itself writes, and commands, are left out.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _PATTERNS = (
     "sys/kernel/mm/lru_gen/enabled",
     "sys/kernel/mm/numa/demotion_enabled",
 )
-# Of each cgroup, version 2 and version 1.
+# Files of each cgroup, in version 2 and version 1.
 _OF_CGROUPS = (
     "cpu.weight",
     "cpu.max",
@@ -81,7 +82,7 @@ _NO_TUNABLES = frozenset(
         "tainted",
     }
 )
-# A hot CPU may cap these; no write restores them then.
+# A hot CPU may limit these; writing does not restore them then.
 MOVED_BY_FIRMWARE = frozenset({"scaling_max_freq", "scaling_min_freq"})
 _RANDOM = "proc/sys/kernel/random"
 
@@ -98,9 +99,9 @@ Tunables = Mapping[Path, str]
 
 
 def read_tunables(root: Path = Path("/")) -> dict[Path, str]:
-    """Return all tunables that this process can read and write.
+    """Return the values of all tunables that this process can read and write, by path.
 
-    :param root: where /proc and /sys are
+    :param root: directory of proc and sys; cgroups are read only if it is /
     """
     hidden = _read_hidden_debugfs() if root == Path("/") else {}
     found = {path: text for path in _candidates(root) if (text := _read(path, root)) is not None}
@@ -108,9 +109,10 @@ def read_tunables(root: Path = Path("/")) -> dict[Path, str]:
 
 
 def _read_hidden_debugfs() -> dict[Path, str]:
-    """Return the tunables of debugfs where it is not mounted: a setup may mount it.
+    """Return the tunables of debugfs if it is not mounted, because a setup may mount it.
 
-    A child process with a mount namespace of its own reads them.
+    A child process reads them in its own mount namespace. The result is empty if debugfs is
+    mounted, cannot be mounted, or this user is not root.
     """
     if os.geteuid() != 0 or (DEBUGFS / "sched").is_dir():
         return {}
@@ -146,7 +148,7 @@ def _read_privately() -> dict[str, str]:
 
 
 def changed_tunables(before: Tunables) -> dict[Path, str]:
-    """Return the tunables that now differ, as they are now."""
+    """Return the current values of the tunables that have changed; unreadable ones are left out."""
     changed = {}
     for path, text in before.items():
         with contextlib.suppress(OSError):
@@ -157,7 +159,7 @@ def changed_tunables(before: Tunables) -> dict[Path, str]:
 
 
 def restore_tunables(before: Tunables) -> dict[Path, str]:
-    """Write back changed tunables; return those that could not be restored, as they are now."""
+    """Restore changed tunables; return the current values of those that could not be restored."""
     changed = changed_tunables(before)
     for _ in range(_PASSES):
         for path, now in changed.items():
@@ -172,10 +174,10 @@ def restore_tunables(before: Tunables) -> dict[Path, str]:
     return changed
 
 
-def say_undo(path: Path, before: str, now: str) -> str:
+def undo_command(path: Path, before: str, now: str) -> str:
     """Return the shell command that restores a tunable.
 
-    >>> say_undo(Path("/sys/kernel/debug/sched/features"), "A NO_B", "NO_A NO_B")
+    >>> undo_command(Path("/sys/kernel/debug/sched/features"), "A NO_B", "NO_A NO_B")
     'echo A > /sys/kernel/debug/sched/features'
     """
     commands = [
@@ -186,7 +188,7 @@ def say_undo(path: Path, before: str, now: str) -> str:
 
 
 def words_to_write(path: Path, before: str, now: str) -> list[str]:
-    """Return what to write, one word at a time, to change a tunable back.
+    """Return the texts to write to a tunable, one after the other, to restore its old value.
 
     >>> words_to_write(Path("/sys/kernel/mm/x/enabled"), "always [madvise] never", "[always] …")
     ['madvise']
@@ -215,7 +217,7 @@ def _read(path: Path, root: Path) -> str | None:
     if path.name in _NO_TUNABLES or root / _RANDOM in path.parents:
         return None
     try:
-        # root may open every file, so the mode decides.
+        # root can open every file, so the mode decides.
         if path.stat().st_mode & 0o200 and os.access(path, os.R_OK | os.W_OK):
             return _text(path.read_bytes())
     except OSError:

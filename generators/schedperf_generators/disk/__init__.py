@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Disks with a boot loader, two of Debian's kernels and sshd, and the machines that boot them."""
+"""Build disks with a boot loader, two Debian kernels and sshd, and run machines that boot them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Disks that are built once and kept: one that GRUB boots, one that systemd-boot boots."""
+"""Build two disks once and cache them: one that GRUB boots, and one that systemd-boot boots."""
 
 import fcntl
 import hashlib
@@ -18,7 +18,7 @@ _KEPT_S = 3 * 24 * 3600
 
 
 class Firmware(NamedTuple):
-    """The firmware of a machine: its code, and its variables before the first boot."""
+    """Files of a machine's EFI firmware: its code, and its variables before the first boot."""
 
     code: Path
     variables: Path
@@ -29,8 +29,8 @@ class Disk(NamedTuple):
 
     :param path: a raw image that no machine may write to
     :param kernels: the first is the default
-    :param key: root's private ssh key
-    :param firmware: None for a PC's BIOS
+    :param key: file with the private ssh key that root's sshd accepts
+    :param firmware: EFI firmware that boots it; None for a PC's BIOS
     """
 
     path: Path
@@ -40,10 +40,10 @@ class Disk(NamedTuple):
 
 
 def get_disk(loader: str) -> Disk:
-    """Return a disk with a boot loader; build it where it is not at hand (about a minute).
+    """Return a disk with a boot loader; build it if it is not in the cache (about a minute).
 
     :param loader: one of LOADERS
-    :raises tree.CannotBuild: a program or package is missing, or this is not root
+    :raises tree.CannotBuild: a program or package is missing or fails, or the user is not root
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "schedperf", "disks")
     folder = cache / _recipe()
@@ -58,14 +58,18 @@ def get_disk(loader: str) -> Disk:
 
 
 def _recipe() -> str:
-    """Return a name for what the programs of this package build."""
+    """Return a hash of the modules that build the disks: the name of their cache directory."""
     folder = Path(__file__).parent
     content = b"".join((folder / f"{name}.py").read_bytes() for name in ("tree", "grub", "efi"))
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _make(cache: Path, folder: Path) -> None:
-    """Build both disks, and remove those that were built some days ago."""
+    """Remove disks that are older than three days, then build both disks.
+
+    :param cache: directory of all builds
+    :param folder: directory of this build; must not exist
+    """
     for other in cache.iterdir():
         # A machine may run from what is not that old.
         if other.is_dir() and time.time() - other.stat().st_mtime > _KEPT_S:
@@ -76,6 +80,8 @@ def _make(cache: Path, folder: Path) -> None:
         grub.write_menu(making / "root", kernels)
         grub.write_disk(making / "root", making / "grub.raw")
         efi.write_disk(making / "root", making / "systemd-boot.raw", kernels)
+        # What was interrupted here has no file `made`.
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for path in ("grub.raw", "systemd-boot.raw", "key"):
             (making / path).rename(folder / path)

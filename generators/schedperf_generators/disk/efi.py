@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk that EFI firmware boots by systemd-boot."""
+"""Write a disk that EFI firmware boots with systemd-boot."""
 
 from pathlib import Path
 
@@ -33,6 +33,8 @@ options {arguments}
 def write_disk(root: Path, disk: Path, kernels: Kernels) -> None:
     """Write a disk with systemd-boot on an EFI system partition, which is mounted on /boot/efi.
 
+    :param root: directory with the files of the root file system
+    :param disk: the raw image to write
     :raises CannotBuild: the firmware or a program is missing or fails
     """
     loader = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"

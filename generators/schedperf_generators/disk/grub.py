@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk that a PC's firmware boots by GRUB."""
+"""Write a disk that a PC's BIOS boots with GRUB."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +54,10 @@ _ENTRY = """\
 
 
 def write_menu(root: Path, kernels: Kernels) -> None:
-    """Write GRUB's menu, in which the old kernel is the default, and an empty environment."""
+    """Write GRUB's menu, in which the old kernel is the default, and an empty environment block.
+
+    :param root: directory with the files of the root file system
+    """
     folder = root / "boot/grub"
     folder.mkdir(parents=True, exist_ok=True)
     text = _MENU + _entry(kernels.old, "", "gnulinux-simple", "Debian GNU/Linux")
@@ -77,6 +80,8 @@ def _entry(release: str, indent: str, name: str, title: str) -> str:
 def write_disk(root: Path, disk: Path) -> None:
     """Write a disk with GRUB in the gap before its only partition.
 
+    :param root: directory with the files of the root file system
+    :param disk: the raw image to write
     :raises CannotBuild: GRUB's files are missing, or a program fails
     """
     if not (_GRUB / "boot.img").is_file():
@@ -99,10 +104,13 @@ def write_disk(root: Path, disk: Path) -> None:
 
 
 def fill(disk: Path, root: Path, start: int, size: int, options: Sequence[str]) -> None:
-    """Make an ext4 file system with the files of a folder.
+    """Write an ext4 file system with the files of a directory into a disk image.
 
-    :param start: bytes before it on the disk
-    :param size: bytes
+    :param root: the directory
+    :param start: offset of the file system on the disk, in bytes
+    :param size: size of the file system, in bytes
+    :param options: further options of mke2fs
+    :raises CannotBuild: mke2fs is missing or fails
     """
     # GRUB 2.06 does not read a file system with metadata_csum_seed; a journal is needed, since
     # power is cut.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A machine that boots a disk under QEMU, is reached by ssh, reboots, and loses its power."""
+"""Run a machine under QEMU that boots a disk, is reached by ssh, reboots, and loses its power."""
 
 import os
 import shlex
@@ -54,10 +54,11 @@ class DidNotBoot(Exception):
 class Machine:
     """A machine with its own changes to a disk that others share.
 
-    :param folder: gets the changes, the console's log and a folder ``bin`` with an ``ssh`` that
-        knows the machine as ``target``
-    :param steady: its clock counts instructions, so that the load of this machine changes no
-        timing in the guest, which has one CPU
+    :param folder: directory for the changes, the console's log, and a directory ``bin`` with an
+        ``ssh`` that reaches the machine as ``target``
+    :param steady: True for a guest with one CPU whose clock counts instructions, so that the load
+        of the host changes no timing in the guest
+    :raises CannotBuild: qemu-img, ssh or scp is missing or fails
     """
 
     def __init__(
@@ -91,17 +92,18 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """An environment in which ``ssh target`` reaches the machine."""
+        """Return environment variables with which ``ssh target`` reaches the machine."""
         return {**os.environ, "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}"}
 
     @property
     def is_on(self) -> bool:
-        """Whether it has power."""
+        """Return whether the machine has power."""
         return self._supervisor is not None and self._supervisor.is_alive()
 
     def start(self, *, waits: bool = True) -> None:
-        """Switch the power on; wait for sshd by default.
+        """Switch the power on.
 
+        :param waits: whether to wait for sshd
         :raises DidNotBoot: sshd does not answer
         """
         self._has_power.set()
@@ -111,10 +113,10 @@ class Machine:
             self.wait()
 
     def _supervise(self) -> None:
-        """Run QEMU for each boot.
+        """Start QEMU again for each boot, until it fails or the power is cut.
 
-        QEMU itself would reboot, too, but slowly: GRUB copies the kernel to where the last one ran,
-        and QEMU looks at each byte for code that it has translated.
+        A reboot within one QEMU would be slow: GRUB copies the kernel to where the last one ran,
+        and QEMU checks each written byte for code that it has translated.
         """
         status = 0
         while status == 0:
@@ -129,9 +131,10 @@ class Machine:
             status = self._await_end(self._process, earlier)
 
     def _await_end(self, process: subprocess.Popen[bytes], earlier: int) -> int:
-        """Return the status of QEMU; end it if it hangs in the guest's restart.
+        """Wait for QEMU and return its exit status; kill it if it hangs in the guest's restart.
 
-        :param earlier: bytes that earlier boots printed
+        :param earlier: number of bytes that earlier boots wrote to the console
+        :return: exit status; 0 after a hang
         """
         was_restarting = False
         while True:
@@ -158,10 +161,10 @@ class Machine:
             self._supervisor = None
 
     def wait(self, limit_s: float = BOOT_S, *, another_boot_than: str | None = None) -> str:
-        """Wait until sshd answers; return the boot's id.
+        """Wait until sshd answers; return the boot id.
 
-        :param another_boot_than: a boot id that does not count
-        :raises DidNotBoot: within the limit, or QEMU ended
+        :param another_boot_than: boot id of an earlier boot, whose end is awaited; None for none
+        :raises DidNotBoot: sshd does not answer within the limit, or QEMU ended
         """
         end = time.monotonic() + limit_s
         while time.monotonic() < end and self.is_on:
@@ -176,9 +179,10 @@ class Machine:
         raise DidNotBoot("\n".join(["the machine does not answer; its console:", *lines]))
 
     def run(self, *command: str, limit_s: float = 60.0, given: bytes = b"") -> str:
-        """Run a program as root; return what it prints.
+        """Run a program as root; return what it prints on stdout.
 
-        :raises subprocess.CalledProcessError: it fails, or (255) ssh does
+        :param given: its stdin
+        :raises subprocess.CalledProcessError: it fails, or ssh does (exit status 255)
         :raises subprocess.TimeoutExpired: it takes longer than the limit
         """
         return self.call(*command, limit_s=limit_s, given=given, checks=True).stdout
@@ -186,13 +190,24 @@ class Machine:
     def call(
         self, *command: str, limit_s: float = 60.0, given: bytes = b"", checks: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program as root, as :func:`run` does; its exit status may be any."""
+        """Run a program as root; return its exit status, stdout and stderr.
+
+        :param given: its stdin
+        :param checks: whether a failure raises, as in :meth:`run`
+        :raises subprocess.TimeoutExpired: it takes longer than the limit
+        """
         return self.shell(shlex.join(command), limit_s=limit_s, given=given, checks=checks)
 
     def shell(
         self, script: str, *, limit_s: float = 60.0, given: bytes = b"", checks: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """Run a shell's command line as root."""
+        """Run a shell command line as root; return its exit status, stdout and stderr.
+
+        :param given: its stdin
+        :param checks: whether a failure raises
+        :raises subprocess.CalledProcessError: with ``checks``, it fails, or ssh does (255)
+        :raises subprocess.TimeoutExpired: it takes longer than the limit
+        """
         ssh = (str(self._folder / "bin/ssh"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
         done = subprocess.run(
             [*ssh, HOST, script], input=given, capture_output=True, timeout=limit_s, check=checks
@@ -205,11 +220,11 @@ class Machine:
         )
 
     def put(self, content: bytes, path: str) -> None:
-        """Write a file."""
+        """Write a file on the machine and flush it to the disk; raise as :meth:`shell`."""
         self.shell(f"cat >{shlex.quote(path)} && sync {shlex.quote(path)}", given=content)
 
     def get(self, path: str) -> bytes:
-        """Read a file."""
+        """Return the content of a file on the machine; raise as :meth:`shell`."""
         command = [str(self._folder / "bin/ssh"), HOST, f"cat {shlex.quote(path)}"]
         return subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
 

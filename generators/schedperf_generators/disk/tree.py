@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The root file system of a disk: Debian with systemd, sshd, Python and two kernels."""
+"""Build the root file system of a disk: Debian with systemd, sshd, Python and two kernels."""
 
 import os
 import shutil
@@ -159,21 +159,22 @@ _MASKED = (
 
 
 class Kernels(NamedTuple):
-    """Releases of the installed kernels, as ``uname -r`` has them; the first is the default."""
+    """Releases of the installed kernels, as ``uname -r`` prints them; the first is the default."""
 
     old: str
     new: str
 
 
 class CannotBuild(Exception):
-    """A disk cannot be built here; the message says why."""
+    """A disk cannot be built on this machine; the message is the reason."""
 
 
 def build_tree(folder: Path) -> Kernels:
-    """Make the root file system in a folder, with its keys beside it.
+    """Build the root file system in a directory; return the releases of its kernels.
 
-    :param folder: gets ``root/`` and ``key``, the private key that root's sshd accepts
-    :raises CannotBuild: a program or package is missing, or this is not root
+    :param folder: directory for ``root/``, the file system, and ``key``, the private ssh key that
+        root's sshd accepts
+    :raises CannotBuild: a program or package is missing or fails, or the user is not root
     """
     if os.geteuid() != 0:
         raise CannotBuild("a root file system has files of root; run this as root")
@@ -185,7 +186,10 @@ def build_tree(folder: Path) -> Kernels:
 
 
 def install(root: Path) -> None:
-    """Install Debian's packages, without a kernel."""
+    """Install Debian's packages, and download the packages of two kernels into ``boot/``.
+
+    :raises CannotBuild: mmdebstrap is missing or fails
+    """
     options = [f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT]
     run(
         "mmdebstrap",
@@ -211,7 +215,13 @@ def install(root: Path) -> None:
 
 
 def add_kernels(root: Path, folder: Path) -> Kernels:
-    """Unpack the kernels of ``root/boot/*.deb`` and make an initial RAM disk for each."""
+    """Unpack the kernels of ``root/boot/*.deb`` and write an initial RAM disk for each.
+
+    Also add the two broken kernels ``PANICS`` and ``LIES``.
+
+    :param folder: directory for temporary files
+    :raises CannotBuild: there are not two kernels, or a program is missing or fails
+    """
     (root / "kernels").unlink()
     modules = root / "usr/lib/modules"
     modules.mkdir(exist_ok=True)
@@ -242,7 +252,10 @@ def _abi(release: str) -> int:
 
 
 def _add_broken(root: Path, folder: Path, name: str, release: str, init: str) -> None:
-    """Add the kernel of a release under another name."""
+    """Add the kernel of a release under another name.
+
+    :param init: first process that its initial RAM disk starts
+    """
     for prefix in ("vmlinuz", "config", "System.map"):
         (root / "boot" / f"{prefix}-{name}").hardlink_to(root / "boot" / f"{prefix}-{release}")
     (root / "usr/lib/modules" / name).symlink_to(release)
@@ -250,9 +263,9 @@ def _add_broken(root: Path, folder: Path, name: str, release: str, init: str) ->
 
 
 def _write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/init") -> None:
-    """Write an initial RAM disk that only loads the disk's drivers and mounts it.
+    """Write an initial RAM disk that only loads drivers, mounts the disk, and starts ``init``.
 
-    Debian's own takes 20 times as many bytes, which an emulator unpacks for many seconds.
+    Debian's own is 20 times as large, and an emulator takes many seconds to unpack it.
     """
     tree = folder / "initrd"
     shutil.rmtree(tree, ignore_errors=True)
@@ -279,7 +292,7 @@ def _write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/ini
 
 
 def _module_files(root: Path, release: str) -> list[Path]:
-    """Return the files of the modules of the RAM disk, each after those that it needs."""
+    """Return the files of the modules of the RAM disk, each after those that it depends on."""
     folder = root / "usr/lib/modules" / release
     needs = {}
     for line in (folder / "modules.dep").read_text().splitlines():
@@ -295,7 +308,10 @@ def _module_files(root: Path, release: str) -> list[Path]:
 
 
 def add_settings(root: Path, folder: Path) -> None:
-    """Write what makes the tree boot to sshd, quickly."""
+    """Write the settings with which the system boots to sshd, quickly, and the ssh keys.
+
+    :param folder: directory for the private key
+    """
     units = root / "etc/systemd/system"
     (units / "network-static.service").write_text(_NETWORK)
     wanted = units / "multi-user.target.wants"
@@ -344,15 +360,17 @@ def _add_keys(root: Path, folder: Path) -> None:
 
 
 def run(*command: str, cwd: Path | None = None) -> str:
-    """Run a program; return what it prints.
+    """Run a program; return what it prints on stdout.
 
-    :raises CannotBuild: it is missing or fails; the message has the last line of its errors
+    :param cwd: its working directory; None for the current one
+    :raises CannotBuild: it is missing, takes longer than 15 minutes, or fails; the message then has
+        the last line of its errors
     """
     return run_with(command, cwd=cwd)
 
 
 def run_with(command: Sequence[str], *, cwd: Path | None = None, given: bytes = b"") -> str:
-    """Run a program with an input, as :func:`run` does."""
+    """Run a program with bytes on its stdin; return and raise as :func:`run`."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     try:
         done = subprocess.run(

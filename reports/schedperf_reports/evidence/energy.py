@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Energy per operation and per run and mean power of each counter, new vs base."""
+"""Report energy per operation, energy per run and mean power of each counter, new vs base."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.evidence.energy.record import Energy, EnergyRow, EnergySide, leading_rows
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
 from schedperf.model.counted import Basis
+from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Column, Text
 from schedperf_reports.rates.cells import (
     MEANS,
@@ -25,7 +26,7 @@ MOST_ROWS = 6
 MAIL_ROWS = 4
 # Energy per operation first: energy per run also depends on the amount of work, power on its speed.
 ORDER: Sequence[Basis] = ("operation", "share", "time")
-# The column of denominators has the operation.
+# The column of denominators shows the operation.
 WHAT: Mapping[Basis, str] = {
     "operation": "energy",
     "share": "energy per run",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Load: the results of the second workload that ran beside the first, new vs base."""
+"""Report the results of the load: the second workload that ran beside the first, new vs base."""
 
 from collections.abc import Iterator
 
 from schedperf.evidence.load.record import Load, LoadRow
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Cell, Column, Text
 from schedperf_reports.rates.cells import explain_gaps, gather_twins, state_of
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled

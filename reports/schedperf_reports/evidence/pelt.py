@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""PELT updates: their rate, the contexts they come from, and their duration."""
+"""Report PELT updates: their rate, their contexts, and their duration."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -16,7 +16,8 @@ from schedperf.evidence.pelt.record import (
     PeltSide,
     UnseenFunction,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.rates.cells import (
@@ -29,8 +30,8 @@ from schedperf_reports.rates.cells import (
     describe_rate,
     gather_twins,
     lead,
+    move_n_to_caption,
     runs_cell,
-    say_runs_once,
     state_of,
     tone_of,
 )
@@ -39,16 +40,16 @@ from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.histograms import mirror_of, write_time
 from schedperf_reports.rates.tables import by_subject, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
+from schedperf_reports.words.quantities import MISSING, format_number, format_share, scale_for
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.states import State
-from schedperf_reports.words.units import MISSING, format_number, format_share, scale_for
 
 MOST_UNSEEN = 6
 # Functions whose durations are drawn; each takes as many lines as two drawings.
 MOST_DRAWN = 2
 # Rows that a terminal shows; the page has all.
 _MOST_ROWS = 12
-# Best first; nodes and contexts are shown for the best one available.
+# Best first; nodes and contexts are shown for the best available one.
 _PER = ("wakeup", "operation", "second")
 _DURATIONS = {
     "mean": "mean",
@@ -59,7 +60,7 @@ _DURATIONS = {
 # A smaller share needs more than two decimals.
 _SMALLEST_SHARE = 0.001
 
-# Rows of nodes and contexts that a page shows where none changed.
+# Rows of nodes and contexts that a page shows if none changed.
 _LEAST_SHOWN = 5
 
 _FUNCTION = Column(title="function", code=True)
@@ -69,7 +70,7 @@ _NS = 1e-9
 _Kind = Literal["linear_ns", "log2_ns"]
 # The finest first.
 _KINDS: tuple[_Kind, ...] = ("linear_ns", "log2_ns")
-# Lower edge in ns, the upper one (None: open), and the calls of each side.
+# Lower edge in ns, upper edge (None if open), and the calls of each side.
 _Bin = tuple[int, int | None, tuple[int, ...]]
 _BIN_COLUMNS = (
     Column(title="from", align="right"),
@@ -280,7 +281,7 @@ def _parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
     split = [row for row in rows if row.what == "calls" and _where(row)]
     best = next((per for per in _PER if any(row.per == per for row in split)), None)
     by_work = {row.context for row in split if row.per == best}
-    # Calls that a clock drives are per second only.
+    # Calls that are driven by a clock are shown per second only.
     chosen = [row for row in split if row.per == best or row.context not in by_work]
     if not chosen:
         return None
@@ -334,7 +335,7 @@ def _durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
 
 
 def _shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
-    """Return the share of CPU time of each function, with the range over nodes."""
+    """Return the share of CPU time of each function, with the range over nodes, if recorded."""
     shares = [row for row in rows if row.what == "share"]
     has_nodes = any(row.node is not None for row in shares)
     # With several nodes the range over nodes matters most; a narrow page shows that of new.
@@ -397,7 +398,7 @@ def _table(
         anchors=tuple(anchor for _, anchor, _ in lines),
         details=tuple(details for _, _, details in lines),
     )
-    return say_runs_once(table)
+    return move_n_to_caption(table)
 
 
 def _duration_notes(row: PeltRow) -> Iterator[str]:
@@ -456,9 +457,9 @@ def _resolution(row: PeltRow) -> str:
 
 
 def _bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
-    """Return every bin that is not empty.
+    """Return the table of the bins that are not empty on both sides.
 
-    :param histograms: of base and of a new side
+    :param histograms: that of base, then that of a new side; they have a common kind of bins
     """
     totals = [sum(histogram.log2_ns) for histogram in histograms]
     rows = []

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""perf stat counters per run, new vs base."""
+"""Report perf stat counters per run, new vs base."""
 
 from collections.abc import Iterator, Sequence
 
 from schedperf.evidence.perf_stat.record import CounterRow, Counters, CounterSide, NotCounted
-from schedperf.model.comparison import Comparison, data_of
-from schedperf.model.perf_event import say_without_kernel
+from schedperf.model.comparison import Comparison
+from schedperf.model.perf_event import kernel_not_counted
+from schedperf.model.sections import data_of
 from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Text
 from schedperf_reports.rates.cells import (
@@ -65,7 +66,7 @@ def counters(comparison: Comparison) -> Iterator[Block]:
         )
     of_user = dict.fromkeys(row.event for row in rows if not row.perf_event.has_kernel)
     if of_user:
-        yield Text(text=say_without_kernel(of_user), tone="muted")
+        yield Text(text=kernel_not_counted(of_user), tone="muted")
     yield from _not_counted(data.not_counted)
     for missing in data.missing:
         yield Text(text=f"no counters in {missing.side}: {missing.reason}", tone="muted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real-time latency: samples above thresholds, and maxima, new vs base."""
+"""Report real-time latency: samples of at least a threshold, and maxima, new vs base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,16 +9,17 @@ from schedperf.evidence.realtime.record import (
     Realtime,
     write_seconds,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf.model.units import format_number
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, count_units
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text, Tone
 from schedperf_reports.rates.cells import FEW_MAXIMA, RULE
 from schedperf_reports.rates.tables import name_point, notes_below
 from schedperf_reports.sections import record_of, report_section
+from schedperf_reports.words.quantities import MISSING, format_change, format_interval
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.states import Noted, State
-from schedperf_reports.words.units import MISSING, format_change, format_interval
 
 CHANGED = "*"
 # A change from 0 has no ratio.
@@ -92,7 +93,7 @@ def _name(row: _Row) -> str:
     state=_state,
 )
 def realtime(comparison: Comparison) -> Iterator[Block]:
-    """Show how many samples exceed each threshold, and the largest latency of each side."""
+    """Yield how many samples reach each threshold, and the largest latency of each side."""
     data = record_of(comparison, Realtime)
     if isinstance(data, Text):
         yield data

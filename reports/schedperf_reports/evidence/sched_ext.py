@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Report which scheduler each side measured, and the runs that lost theirs."""
+"""Report the schedulers of each side, and the runs that were discarded with their reasons."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,14 +10,14 @@ from schedperf_reports.rates.tables import notes_below
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of
 
-# Of a SHA-256, as git shortens the names of commits.
+# Digits of a SHA-256, as git abbreviates commits.
 HASH_CHARACTERS = 12
 MOST_DISCARDED = 5
 
 
 @report_section("sched_ext", title="sched_ext", chapter="scheduler", order=5, is_analysis=True)
 def sched_ext(comparison: Comparison) -> Iterator[Block]:
-    """Show the schedulers of each side, and the discarded runs."""
+    """Yield the schedulers of each side, and the runs that did not measure the right scheduler."""
     record = record_of(comparison, SchedExt)
     if isinstance(record, Text):
         yield record

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Schedstat: what the scheduler did more or less often, and where in the kernel to look.
+"""Report schedstat counters: changed rates, and the kernel functions to look at.
 
-Results of the rules come first, then one table per level.
+Results of the rules come first, then the tree of scheduling domains, the counts of all CPUs, and
+one table per level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ from schedperf.evidence.schedstat.record import (
     SchedstatRow,
     SchedstatSide,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf.model.text import join_names
 from schedperf.model.units import format_measure
 from schedperf_reports.blocks import (
@@ -70,9 +72,9 @@ MOST_REFUSALS = 6
 # Changed rows of one level that a terminal shows; the page has all.
 MOST_CHANGED = 10
 
-# Rows of the tree of domains that a terminal shows; a level has four.
+# Rows of the domain tree that a terminal shows; a level has four.
 MOST_OF_TREE = 4
-# The column of the tree that a narrow screen keeps if nothing changed.
+# The column of the domain tree that a narrow screen keeps if nothing changed.
 _FIRST_OF_TREE = "pulled"
 # Rows of the CPUs that a page shows if nothing changed.
 LEAST_SHOWN = 5
@@ -139,12 +141,13 @@ def describe_counts(
     by_name: bool = False,
     overview: int | None = None,
 ) -> Iterator[Block]:
-    """Yield the blocks of the section's data, or of the command's.
+    """Yield the blocks for the report section, or for the output of ``schedperf schedstat``.
 
-    :param limit: rows of a table that a terminal shows
-    :param by_name: rows in the order of the kernel; False: significant changes first
-    :param overview: rows of the CPUs that a terminal shows, besides changes of all levels; None: no
-        table is shortened
+    :param limit: number of rows of each table that a terminal shows, if ``overview`` is None; None
+        for all
+    :param by_name: True for the order of the kernel; False for significant changes first
+    :param overview: None for the command. For the report section: a terminal shows the changed rows
+        of each table, at most ``MOST_CHANGED``; of the table of CPUs at least this many rows
     """
     yield from _readings(data)
     yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
@@ -204,8 +207,8 @@ def _where(reading: ReadingRow, *, many: bool) -> str:
 def _order(
     rows: Sequence[SchedstatRow], *, by_name: bool, has_details: bool
 ) -> Sequence[Shown[SchedstatRow]]:
-    # Rows without a significant change keep the order of the kernel. A terminal cannot open rows,
-    # so the same counts per another unit become rows at the end.
+    # Rows without a significant change keep the order of the kernel. A terminal cannot expand rows,
+    # so the same counts with another denominator become rows at the end.
     if by_name:
         return [Shown(row) for row in rows]
     ordered = sorted(gather_twins(rows), key=lambda shown: _rank(shown.row))
@@ -276,9 +279,9 @@ def _full_name(row: SchedstatRow) -> str:
 
 
 def _about(row: SchedstatRow) -> str:
-    # The meaning of a field, the function that counts it, and its variants.
+    # The meaning of a field, a function that decides it, and its variants.
     split = f"; {row.split}" if row.split else ""
-    counted = f", counted in {row.function}" if row.function else ""
+    counted = f", see {row.function}" if row.function else ""
     return f"{_name(row)}: {row.meaning}{counted}{split}"
 
 
@@ -298,7 +301,7 @@ def _alone(shown: Shown[SchedstatRow]) -> tuple[Cell, ...]:
 
 
 def _core_types(rows: Sequence[CoreTypeRow]) -> Iterator[Table]:
-    """Yield the shares and waits of each type of CPU core; nothing on machines with one type."""
+    """Yield shares and waits of each type of CPU core; nothing on machines with one type."""
     for _, subject, of_point in by_subject(rows):
         caption = titled(subject, "types of CPU cores")
         shown = gather_twins(of_point)
@@ -349,10 +352,10 @@ def _domain_tree(
 ) -> Iterator[Table]:
     """Yield the tree of domains of one side at one point; nothing without levels or their counts.
 
-    :param levels: of the record, of base and of the side
-    :param rows: of one point
+    :param levels: levels of the record; those of base and of the side are used
+    :param rows: rows of one point
     :param what: workload and point; "" if there is only one
-    :param limit: rows that a terminal shows
+    :param limit: rows that a terminal shows; None for all
     """
     main = [row for row in main_rows(rows) if row.level and row.basis != "share"]
     described = {row.level: row for row in reversed(levels) if row.side in ("base", side)}
@@ -413,7 +416,7 @@ def _lines(
 
 
 def _details(level: LevelRow) -> Iterator[tuple[Block, ...]]:
-    # The row of a level opens to its flags; the rows of idle types have no details.
+    # The row of a level has its flags as details; the rows of idle types have none.
     flags = " ".join(level.flags or ("not recorded",))
     yield (Text(text=f"domain flags: {flags}"),)
     yield from [()] * len(_IDLE_TYPES)

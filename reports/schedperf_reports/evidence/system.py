@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System counters: idle states, power, interrupts and throttling, new vs base."""
+"""Report system counters: idle states, power, interrupts and throttling, new vs base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,8 @@ from schedperf.evidence.system.record import (
     SystemRow,
     SystemSide,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -40,9 +41,9 @@ from schedperf_reports.rates.cells import (
 from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below
 from schedperf_reports.sections import record_of, report_section
+from schedperf_reports.words.quantities import format_share
 from schedperf_reports.words.rows import count_of, group_by_reason, merge_sides
 from schedperf_reports.words.states import State
-from schedperf_reports.words.units import format_share
 
 # Rows that a terminal shows: changes, and some rows of the whole machine for scale.
 MOST_CHANGED = 10
@@ -163,7 +164,7 @@ def _is_set(row: SystemRow) -> bool:
 
 
 def _interest(row: SystemRow) -> tuple[bool, bool, bool]:
-    # Changes first; among them settings, which have no noise; rows of single nodes last. The order
+    # Changes first, including settings, which have no noise; rows of single nodes last. The order
     # of the groups is kept.
     return not row.changed, not _is_set(row), row.node is not None
 

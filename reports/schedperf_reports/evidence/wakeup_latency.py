@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Wakeup latency: percentiles per command, distribution functions of both sides, and CPUs."""
+"""Report wakeup latency: percentiles per command, distributions of both sides, and CPUs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +14,8 @@ from schedperf.evidence.wakeup_latency.record import (
     WakeupSide,
     WakeupTypeRow,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.axes import linear_axis, log_axis
@@ -28,9 +29,9 @@ from schedperf_reports.rates.cells import (
     compared_cells,
     explain_gaps,
     lead,
+    move_n_to_caption,
     quiet_rows,
     runs_cell,
-    say_runs_once,
     state_of,
     tone_of,
 )
@@ -39,13 +40,13 @@ from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.histograms import write_time
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
+from schedperf_reports.words.quantities import MISSING, format_number, scale_for
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.states import State
-from schedperf_reports.words.units import MISSING, format_number, scale_for
 
-# Rows that a terminal shows, and that a page shows where nothing changed: two commands.
+# Rows that a terminal shows, and that a page shows if nothing changed: two commands.
 MOST_ROWS, LEAST_SHOWN = 15, 10
-# Of the panels with the distribution functions and with their difference, in pixels.
+# Heights of the panels with the distribution functions and with their difference, in pixels.
 HEIGHTS = (220, 120)
 PERCENT = 100.0
 
@@ -102,9 +103,9 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=f"not compared: {reason}", tone="warning")
     for point, subject, rows in by_subject(data.rows):
         main = _main(rows)
-        # Without a subject these are the rows that the section has just counted.
+        # Without a subject, these are the rows that the section has just counted.
         table = _table(subject, main, MOST_ROWS, is_counted=not subject)
-        # Imported waits have no results beside them, so that a short report is about the waits.
+        # Imported waits have no results beside them, so a short report shows the waits.
         yield replace(table, brief=not comparison.rows)
         yield from explain_gaps(main)
         yield from _name_rare(main)
@@ -123,7 +124,7 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
 
 
 def _name_rare(rows: Sequence[WakeupRow]) -> Iterator[Text]:
-    """Name percentiles that only some runs have, those with enough waits."""
+    """Name percentiles that only some runs have, because the others had too few waits."""
     most = max(row.n_base for row in rows), max(row.n_new for row in rows)
     compared = (row for row in rows if row.n_base and row.n_new)
     rare = [
@@ -165,7 +166,7 @@ def _subject(row: WakeupRow) -> str:
 
 
 def _statistic(row: WakeupRow) -> str:
-    # Only rtla measures several things of one command.
+    # Only rtla measures several latencies of one command.
     wait = "" if row.event in ("wakeup", "runnable") else f"{WAITS[row.event][0]} "
     return f"{wait}{row.quantile}"
 
@@ -210,7 +211,7 @@ def _table(
         quiet_word=QUIET_WORD,
         details=tuple(opened(item, _about(item.row)) for item in shown),
     )
-    return say_runs_once(table)
+    return move_n_to_caption(table)
 
 
 def _about(row: WakeupRow) -> str:
@@ -261,11 +262,13 @@ def _count(waits: float) -> str:
 
 
 def _draw(row: WaitsBelow, subject: str, percentiles: Sequence[WakeupRow]) -> Chart:
-    """Draw two distribution functions, and below them the difference with its 95% CI.
+    """Draw the distribution functions of base and new, and below them the difference with its CI.
 
-    :param percentiles: of the same waits, and of others
+    Without a new side, draw one function only.
+
+    :param percentiles: rows of percentiles; those of other commands and waits are ignored
     """
-    # A logarithmic axis has no 0; nothing is shorter than that.
+    # A logarithmic axis has no 0; this is shorter than any wait.
     indices = [index for index, edge in enumerate(row.edges) if edge > 0.0]
     scale = scale_for("s", *(row.edges[index] for index in indices))
     times = [row.edges[index] / scale.factor for index in indices]
@@ -328,7 +331,10 @@ def _difference(row: WaitsBelow, indices: Sequence[int], times: Sequence[float])
 
 
 def _largest(row: WaitsBelow, percentiles: Sequence[WakeupRow]) -> str:
-    """State where the distribution functions differ most, if a percentile changed significantly."""
+    """State where the distribution functions differ most.
+
+    If no percentile changed significantly, state this instead.
+    """
     if not any(each.changed for each in percentiles):
         is_known = any(each.changed is not None for each in percentiles)
         return "no percentile changed significantly" if is_known else "significance unknown"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The results of all sides, each side once, for formats without a row per pair of sides.
+"""Group results by side, for formats without a row per pair of sides.
 
-Late samples of real-time benchmarks are among them, as the number above each threshold in each run.
+Late samples of real-time benchmarks are included: the number of samples of at least each threshold,
+in each run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,19 +10,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from schedperf.evidence.realtime.record import ExceedanceRow, Realtime, write_seconds
-from schedperf.model.comparison import BASE, Better, Comparison, Row, data_of
+from schedperf.model.base_new import BASE
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Better, Row
+from schedperf.model.sections import data_of
 from schedperf.model.verdict import CHANGED
 
 Question = tuple[str, str, str, str, Better]
 
 
 class SideValues(Struct, frozen=True, kw_only=True):
-    """What one side measured of one result.
+    """The values of one side for one result.
 
-    :param values: of the runs, in the unit of the result; empty if only a mean was published
-    :param mean: as the record has it; None if it has none
+    :param values: values of the runs, in the unit of the result; empty if the record has only a
+        published mean, or no value
+    :param mean: mean in the record; None if it has none, and for late samples
     :param row: the comparison with base; None for base, and for late samples
-    :param is_changed: did it change significantly from base?
+    :param is_changed: whether it changed significantly from base; False for base
     """
 
     values: Sequence[float]
@@ -31,14 +36,18 @@ class SideValues(Struct, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> Sequence[float]:
-        """Return the values of the runs, or the published mean as the only one."""
+        """Return the values of the runs, else the published mean as the only value, else ()."""
         if self.values or self.mean is None:
             return self.values
         return (self.mean,)
 
 
 def group_sides(comparison: Comparison) -> Mapping[Question, Mapping[str, SideValues]]:
-    """Return what each side measured, by :attr:`Row.question` and by side, base first."""
+    """Return the values of each side by result, then by name of the side, base first.
+
+    A result is identified by workload, point, metric, unit and better direction, as in
+    :attr:`Row.question`.
+    """
     realtime = data_of(comparison.sections, Realtime)
     late = () if realtime is None else realtime.exceedances
     parts = [

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write the runs in the Go benchmark format, which benchstat reads (Go proposal 14313).
+"""Write the runs in the Go benchmark format (Go proposal 14313), which benchstat reads.
 
-A metric is a unit, as benchstat makes one table per unit; the command and its parameters are the
-name. Only ``side`` differs between the lines of a result: benchstat puts lines into different
-tables if another key differs, so what a kernel or machine is, is the same on all lines::
+Each metric is a unit, because benchstat prints one table per unit; the command and its parameters
+are the name. benchstat puts lines into different tables if a key differs, so only ``side`` differs
+between the lines of a result, and the facts of kernels and machines are on all lines::
 
     new-kernel: 7.1.0-rc2
     Unit hackbench_time-sec better=lower
@@ -16,21 +16,21 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
-from schedperf.model.comparison import Comparison, SideSummary
-from schedperf.model.cores import name_model
+from schedperf.model.comparison import Comparison
 from schedperf.model.host import read_host
+from schedperf.model.sides import SideSummary
 from schedperf.model.text import clean
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats._values import Question, SideValues, group_sides
 from schedperf_reports.verdict.comparable import name_kernel
 from schedperf_reports.words.rows import DIRECTIONS
 
-# Of a name or a value; benchstat reads no line of more than 65536 bytes.
+# Maximum length of a name or a value; benchstat reads no line of more than 65536 bytes.
 LONGEST_NAME = 300
-# All that a decimal number keeps as a float; one more would show errors of rounding.
+# Digits that are exact in a float; one more would show rounding errors.
 DIGITS = sys.float_info.dig
 
-# benchstat converts numbers of these units, and separates units at -, * and /.
+# benchstat converts numbers of these units, and splits units at -, * and /.
 _CONVERTED = re.compile(r"(?:ns|MB|B|bytes)")
 _SEPARATORS = re.compile(r"[\s*/-]+")
 
@@ -39,7 +39,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @output_format("benchfmt", drawings="never")
 def benchfmt(comparison: Comparison, _options: Options) -> str:
-    """The values of all runs in the Go benchmark format, for benchstat -col side."""
+    """Return the values of all runs in the Go benchmark format, for benchstat -col side."""
     return "".join(f"{line}\n" for line in _lines(comparison))
 
 
@@ -65,7 +65,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 def _describe(
     comparison: Comparison, grouped: Mapping[Question, Mapping[str, SideValues]]
 ) -> Iterator[str]:
-    """Yield what the lines are, and the facts of the sides as keys of all lines."""
+    """Yield comments, and facts of the sides as ``key: value`` lines that hold for all results."""
     yield f"# schedperf {_line(comparison.tool_version)}: benchstat -col side FILE"
     published = sum(
         not each.values and each.mean is not None
@@ -86,7 +86,7 @@ def _describe(
 def name_benchmark(workload: str, point: str) -> str:
     """Return the name of a benchmark, with its parameters as sub-benchmarks.
 
-    Go demands an upper-case letter behind "Benchmark".
+    Go requires an upper-case letter after "Benchmark".
 
     >>> name_benchmark("hackbench -l 100", "fds=20,groups=10")
     'BenchmarkHackbench_-l_100/fds=20/groups=10'
@@ -101,7 +101,7 @@ def name_benchmark(workload: str, point: str) -> str:
 
 
 def name_unit(metric: str, unit: str) -> str:
-    """Return the unit of a metric as benchstat shall print it.
+    """Return the unit of a metric as benchstat prints it.
 
     >>> name_unit("hackbench time", "s"), name_unit("netperf TCP_RR", "1/s")
     ('hackbench_time-sec', 'netperf_TCP_RR-1/s')
@@ -114,11 +114,11 @@ def name_unit(metric: str, unit: str) -> str:
     go_unit = _word(f"sec{unit[1:]}" if unit.partition("/")[0] == "s" else unit)
     word = _word(metric)
     before, _, last = word.rpartition("-")
-    # benchstat converts a unit in front, too: ns-sec.
+    # benchstat also converts a unit at the begin of the name: ns-sec.
     is_kept = not any(map(_CONVERTED.fullmatch, _SEPARATORS.split(before)))
     ends = (word, last) if is_kept else (word,)
     if unit and any(f"{end}/".startswith(f"{go_unit}/") for end in ends):
-        # The metric is a unit itself, in Go's own benchmarks.
+        # In Go's own benchmarks, the metric is itself a unit.
         return word
     name = _SEPARATORS.sub("_", _word(metric))
     if _CONVERTED.fullmatch(name):
@@ -127,7 +127,10 @@ def name_unit(metric: str, unit: str) -> str:
 
 
 def _name_units(grouped: Mapping[Question, object]) -> Mapping[tuple[str, str], str]:
-    """Return the unit of each metric, its unit and its direction; each name has one direction."""
+    """Return the name of the Go unit by metric (with its unit) and better direction.
+
+    Metrics that differ only in the direction get different names.
+    """
     names: dict[tuple[str, str], str] = {
         (f"{metric}\n{unit}", better): name_unit(metric, unit)
         for _workload, _point, metric, unit, better in grouped
@@ -136,7 +139,7 @@ def _name_units(grouped: Mapping[Question, object]) -> Mapping[tuple[str, str], 
 
 
 def _number_alike(names: Mapping[Key, str], suffix: str) -> Mapping[Key, str]:
-    """Append a number to names that would otherwise be equal.
+    """Number names that would otherwise be equal.
 
     >>> _number_alike({1: "a b", 2: "c", 3: "a b"}, "/same-name")
     {1: 'a b', 2: 'c', 3: 'a b/same-name=2'}
@@ -150,11 +153,10 @@ def _number_alike(names: Mapping[Key, str], suffix: str) -> Mapping[Key, str]:
 
 
 def _name_cpu(side: SideSummary) -> str | None:
-    model = read_host(side.host).cpu.model
-    return None if model is None else name_model(model)
+    return read_host(side.host).cpu.model
 
 
-# Facts that identify a side, besides its name.
+# Facts that identify a side besides its name.
 SIDE_FACTS: Mapping[str, Callable[[SideSummary], str | None]] = {
     "label": lambda side: None if side.label == side.name else side.label,
     "kernel": name_kernel,
@@ -168,5 +170,5 @@ def _line(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """Return a text without blanks, which separate the fields of a line."""
+    """Return a text without blanks, because they separate the fields of a line."""
     return "_".join(_line(text).split())

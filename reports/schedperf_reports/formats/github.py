@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Print annotations of a GitHub workflow, and append the report to the summary of its step.
 
-GitHub shows ten errors of a step, so the verdict is the first, and the largest regressions are
-the next::
+GitHub shows ten errors per step: the verdict comes first, then the largest regressions::
 
     ::error title=regression%3A hackbench time::+37.2%25 [+35.0%25, +39.5%25] (n = 5+5 runs)
 """
 
 from collections.abc import Iterator, Mapping
 
-from schedperf.model.comparison import Comparison, Row, Verdict
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row, Verdict
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats.markdown import draw_markdown
 from schedperf_reports.text.report import text_sections
 from schedperf_reports.words.clean import clean
 from schedperf_reports.words.rows import describe_change, name_rows, side_prefixes, size_of_change
 
-# GitHub shows so many errors of a step, and discards a larger summary completely.
+# GitHub shows this many errors per step, and discards a summary that is larger than this.
 MOST_ERRORS = 10
 LARGEST_SUMMARY_BYTES = 1024 * 1024
 # The summary of a step is shared with other commands of the step.
@@ -39,14 +39,14 @@ def summary(comparison: Comparison, options: Options) -> str:
     written = report.encode(errors="replace")
     if len(written) <= LARGEST_REPORT_BYTES:
         return f"{written.decode()}\n"
-    # Between two paragraphs, so that no table ends within a row.
+    # The cut is between two paragraphs, so that no table ends within a row.
     kept = written[:LARGEST_REPORT_BYTES].decode(errors="ignore").rpartition("\n\n")[0]
     return f"{kept}{CUT}\n"
 
 
 @output_format("github", drawings="everything", appends={"GITHUB_STEP_SUMMARY": summary})
 def github(comparison: Comparison, _options: Options) -> str:
-    """Annotations of a GitHub workflow; the report is appended to the step's summary."""
+    """Return annotations of a GitHub workflow; the report is appended to the step's summary."""
     return "".join(f"{line}\n" for line in _lines(comparison))
 
 
@@ -73,7 +73,7 @@ def _describe(row: Row) -> str:
 
 
 def _annotation(level: str, title: str, message: str) -> str:
-    """Return a workflow command; its fields cannot end it or begin another.
+    """Return a workflow command; its fields cannot end the command or begin another.
 
     >>> _annotation("error", "a, b: c", "100%\\n::warning::x")
     '::error title=a%2C b%3A c::100%25 ::warning::x'
@@ -83,5 +83,5 @@ def _annotation(level: str, title: str, message: str) -> str:
 
 
 def _escape(text: str) -> str:
-    # A command ends with its line, and cleaned text is one line.
+    # A command ends at the end of its line, and cleaned text is one line.
     return clean(text, limit=LONGEST_TEXT).replace("%", "%25")

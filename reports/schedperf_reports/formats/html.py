@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The HTML report: one file that opens from disk, with the network off."""
+"""Write the HTML report: one file that works without a network."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,15 +17,15 @@ from schedperf_reports.page.page import Described, describe_head, render_section
 from schedperf_reports.sections import ReportSection, shown_sections
 from schedperf_reports.text.report import text_sections
 
-# The chapter of the first screen; the lists behind it are folded.
+# The chapter of the first screen; the lists after it are folded.
 FIRST = "verdict"
-# The section about cache lines.
+# The cache-line section.
 LAYOUTS = "layout"
 
 
 @output_format("html")
 def html(comparison: Comparison, options: Options) -> str:
-    """One self-contained page with charts, for a browser."""
+    """Return one self-contained page with charts, for a browser."""
     listed = shown_sections(comparison)
     blocks = {section.name: tuple(section.describe(comparison)) for section in listed}
     sections = [section for section in listed if blocks[section.name] or not section.is_optional]
@@ -58,7 +58,7 @@ def _describe(
 def _line(
     comparison: Comparison, section: ReportSection, blocks: Mapping[str, Sequence[Block]]
 ) -> str | None:
-    # What a folded section says of itself; None: it is open.
+    # The summary line of a folded section; None if it is open.
     mine = blocks[section.name]
     state = section.state(comparison) if section.state else None
     is_evidence = section.chapter in FOLDED_CHAPTERS and is_unchanged(mine, state)

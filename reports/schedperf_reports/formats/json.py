@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record itself, as the published JSON Schema describes it."""
+"""Write the record itself, in the form of the published JSON Schema."""
 
 from schedperf.model.comparison import Comparison
 from schedperf.model.json_text import to_json
@@ -8,5 +8,5 @@ from schedperf_reports.formats import Options, output_format
 
 @output_format("json")
 def json(comparison: Comparison, _options: Options) -> str:
-    """Everything, for programs: docs/schema/compare-2.schema.json."""
+    """Return the whole record for programs, as in docs/schema/compare-2.schema.json."""
     return to_json(comparison)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Write the results as JUnit XML, which CI systems show as tests.
 
-Only primary rows fail a test, as only these decide the exit status: a regression is a failure, an
-invalid row is an error, an inconclusive one is skipped. Of other rows a regression is skipped too,
-so that it is seen and fails nothing.
+Each row is a test. Only primary rows can fail one, because only they decide the exit status: a
+regression is a failure, an invalid row is an error, and an inconclusive row is skipped. Any other
+row with one of these verdicts is also skipped, so that it is visible but fails nothing. Two tests
+of a side belong to no row: ``comparable``, which is an error if there are blocking differences from
+base, and ``verdict``, which a side without primary rows has: the verdict of the comparison.
 """
 
 import re
@@ -12,17 +14,20 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from schedperf.model.comparison import FIRST_NEW, Comparison, Row, SideSummary, Verdict
+from schedperf.model.base_new import FIRST_NEW
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row, Verdict
+from schedperf.model.sides import SideSummary
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.verdict.comparable import name_kernel
 from schedperf_reports.words.clean import clean
 from schedperf_reports.words.rows import describe_change, name_with_role
 
-# Of a name, and of a text.
+# Maximum length of a name, and of a text.
 LONGEST_NAME = 300
 LONGEST_TEXT = 2000
 
-# XML 1.0 has no way to write these; controls and surrogates are removed anyway.
+# XML 1.0 cannot represent these characters; controls and surrogates are removed anyway.
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 # The element of a test that does not pass; a test without one passes.
@@ -31,13 +36,13 @@ ELEMENTS: Mapping[Verdict, str] = {
     "invalid": "error",
     "inconclusive": "skipped",
 }
-# How the attributes of a suite count these elements.
+# The attributes of a suite that count these elements.
 COUNTS: Mapping[str, str] = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
 @output_format("junit", drawings="never")
 def junit(comparison: Comparison, _options: Options) -> str:
-    """JUnit XML for CI systems: a test per result, a regression is a failure."""
+    """Return JUnit XML for CI systems: a test per result, a regression is a failure."""
     suites = ET.Element("testsuites", name="schedperf compare")
     for side in comparison.sides[1:]:
         suite = _add(suites, "testsuite", name=_name(name_with_role(side)))
@@ -51,9 +56,9 @@ def junit(comparison: Comparison, _options: Options) -> str:
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a test ends.
+    """The outcome of a test.
 
-    :param element: name of the element that says so; None if it passes
+    :param element: name of its XML element; None if the test passes
     """
 
     element: str | None
@@ -95,7 +100,13 @@ def _outcome_of(row: Row) -> Outcome:
 
 
 def _case(side: SideSummary, group: str, name: str, outcome: Outcome) -> ET.Element:
-    """Return a test; systems that ignore suites identify it by its class and name."""
+    """Return a test as an XML element.
+
+    CI systems that ignore suites identify a test by class and name, so the class names the side,
+    unless it is the first new one.
+
+    :param group: the workload; "schedperf" for a test that belongs to no row
+    """
     prefix = "" if side.name == FIRST_NEW else f"{side.name}: "
     case = ET.Element("testcase", classname=_name(f"{prefix}{group}"), name=_name(name))
     if outcome.element is not None:

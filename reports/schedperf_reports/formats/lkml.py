@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The result as plain text for a mailing list: ASCII, at most 72 columns.
+"""Write the result as plain text for a mailing list: ASCII, 72 columns except for long commands.
 
 ::
 
     result                  base          new              change [95% CI]
     hackbench -g 16  1.737s +-2%  2.117s +-3%  +21.8% [+16.1%, +27.9%] n=8
 
-It goes into a mail or a cover letter, whose readers have no options to ask for more.
+Readers of a mail or a cover letter cannot use options, so the text mentions none.
 """
 
 import re
 import shlex
-import statistics
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +21,11 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
-from schedperf.model.comparison import Bearing, Comparison, Row, RunValue, SideSummary
-from schedperf.model.text import ASCII, clean
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row, SideStatistics
+from schedperf.model.sections import Bearing
+from schedperf.model.sides import SideSummary
+from schedperf.model.text import ASCII, clean, clean_line, cut
 from schedperf.model.units import MISSING, SIGNIFICANT_DIGITS, Scale, scale_for
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -38,6 +40,8 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
+from schedperf_reports.evidence.account import TITLE as TIME_TITLE
+from schedperf_reports.evidence.account import time_lines
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.rates.cells import PER_COLUMN
 from schedperf_reports.results.benchmarks import FAMILIES
@@ -54,7 +58,8 @@ from schedperf_reports.verdict.findings import (
     absent_sections,
     in_short,
 )
-from schedperf_reports.verdict.source import say_source
+from schedperf_reports.verdict.source import describe_source
+from schedperf_reports.words.quantities import format_change, format_interval, is_wide
 from schedperf_reports.words.rows import (
     count_values,
     describe_directions,
@@ -64,44 +69,58 @@ from schedperf_reports.words.rows import (
     name_side,
     name_with_role,
 )
-from schedperf_reports.words.units import format_change, format_interval, is_wide
 
 # A reply that quotes it twice ("> > ") still fits into 76 columns.
 WIDTH = 72
 MOST_RESULTS = 24
+MOST_TIMES = 4
 MOST_FINDINGS = 3
-# Ways to write values so that a result fits into a line: in full, with whole per cents of
-# deviation, and with three digits.
+# Number of commands that recorded the sides, and characters of each: mails limit a line to 998.
+MOST_RECORDINGS = 4
+LONGEST_COMMAND = 900
+# Number formats from wide to narrow, so that a result fits on a line: complete, with deviations as
+# whole percentages, and with three digits.
 SHORTEST = 2
 FEW_DIGITS = 3
-# Columns of evidence: q and what a reference needs are left out.
+# Columns of evidence; q and columns for reference are left out.
 MOST_PRIORITY = 2
-# Enough digits of a digest to name a recording.
+# Digits of a digest that identify a recording.
 DIGEST_DIGITS = 16
-# base and one new side
+# Base and one new side.
 PAIR = 2
-# Caveats that no number of the text shows: what could not be checked, runs without a result, and
-# results of another scheduler.
-STATED = ("imported", "discarded-runs", "failed-runs", "mixed-runs", "partial-scheduler")
+# Caveats that no number of the text shows: unchecked fields, runs without a result, and results of
+# another scheduler.
+STATED = (
+    "imported",
+    "discarded-runs",
+    "failed-runs",
+    "work-not-done",
+    "mixed-runs",
+    "partial-scheduler",
+)
 
 _CUT = re.compile(r"\S{0,2}…")
 
 
 @output_format("lkml", drawings="never")
 def lkml(comparison: Comparison, _options: Options) -> str:
-    """Plain text for a mailing list: ASCII, 72 columns, the numbers and their basis."""
+    """Return plain text for a mailing list: the numbers and their basis, ASCII, 72 columns.
+
+    Only a line with one long word of a command, such as a quoted text, is longer.
+    """
     drawn = write_text(_draw(comparison), WIDTH, colour=False)
     # A name that was cut to a column keeps its length.
     return _CUT.sub(lambda cut: "." * len(cut[0]), drawn)
 
 
 def to_ascii(text: str) -> str:
-    """Return a text in ASCII.
+    """Return a text in ASCII; a character without an equivalent becomes "?".
 
     >>> to_ascii("base → new ±2%, naïve …")
     'base -> new +-2%, naive ...'
     """
-    spelled = unicodedata.normalize("NFKD", clean(text).translate(ASCII))
+    # Also a wide number sign becomes "#".
+    spelled = clean(unicodedata.normalize("NFKD", text.translate(ASCII)))
     letters = "".join(letter for letter in spelled if not unicodedata.combining(letter))
     return letters.encode("ascii", "replace").decode()
 
@@ -111,16 +130,17 @@ def _draw(comparison: Comparison) -> Iterator[RenderableType]:
         if index:
             yield ""
         if title is None and index:
-            # The widest lines of all are the results.
+            # The results are the widest lines.
             yield _draw_flush(map(_spell, blocks))
             continue
         yield from draw_section(map(_spell, blocks), title, WIDTH, see="", is_dense=True)
 
 
 def _draw_flush(blocks: Iterable[Block]) -> Styled:
-    """Return blocks one column from the left.
+    """Indent blocks by one column.
 
-    Not at the left: a line that began with "From " would begin another mail of a mail file.
+    In a mailbox file, a line that begins with "From " starts a new mail, so no line begins at
+    column 0.
     """
     wide = WIDTH + INDENT - 1
     text = write_text(draw_section(blocks, None, wide, see="", is_dense=True), wide, colour=False)
@@ -129,7 +149,7 @@ def _draw_flush(blocks: Iterable[Block]) -> Styled:
 
 
 def _spell(block: Block) -> Block:
-    # Before lines are broken and columns aligned: "->" is wider than an arrow.
+    # Done before lines are wrapped and columns aligned, because "->" is wider than an arrow.
     match block:
         case Text() | Headline():
             return replace(block, text=to_ascii(block.text))
@@ -160,7 +180,7 @@ def _spell(block: Block) -> Block:
 
 def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]]]:
     sections = shown_sections(comparison)
-    # The verdict, which is first, and what differs between the sides.
+    # The verdict, which comes first, and what differs between the sides.
     above = sections[0].describe(comparison)
     yield None, (block for block in above if isinstance(block, (Headline, Items, Text)))
     if comparison.rows:
@@ -169,7 +189,10 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]
         drawings = tuple(_drawings(sections, comparison))
         if drawings:
             yield "Cache lines", drawings
-    # With several sides, each would have tables of its own.
+    times = time_lines(comparison)
+    if times:
+        yield TIME_TITLE, (replace(times, limit=MOST_TIMES),)
+    # With several sides, each side would have its own tables.
     if len(comparison.sides) == PAIR:
         for section in sections:
             table = _evidence(section, comparison)
@@ -234,7 +257,10 @@ def _rows(rows: Sequence[Row], titles: Line) -> Iterator[tuple[Cell, ...]]:
 
 
 def _name_results(rows: Sequence[Row]) -> Mapping[int, str]:
-    """Return a name for each result: its command with the parameters, if that is enough."""
+    """Return a unique name for each result, by its index.
+
+    The name is the command with the parameters if this is unique, else that of :func:`name_rows`.
+    """
     names = name_rows(rows)
     metrics: dict[str, set[str]] = {}
     for row in rows:
@@ -254,7 +280,10 @@ def _name_results(rows: Sequence[Row]) -> Mapping[int, str]:
 
 
 def _name_command(row: Row) -> str:
-    """Return the program and the options that its parameters fill: ``hackbench -g 16``; or ""."""
+    """Return the program and the options that parameters set: ``hackbench -g 16``.
+
+    Return "" if the command does not use all parameters of the point, or if the point has none.
+    """
     values = dict(part.split("=", 1) for part in row.point.split(",") if "=" in part)
     words = row.workload.split()
     filled: list[str] = []
@@ -272,8 +301,8 @@ def _line(name: str, row: Row, shortness: int = 0) -> Line:
     scale = scale_for(row.unit, row.base, row.new)
     return (
         name,
-        _mean(row.base, row.values_base, scale, shortness),
-        _mean(row.new, row.values_new, scale, shortness),
+        _mean(row.base, row.statistics_base, scale, shortness),
+        _mean(row.new, row.statistics_new, scale, shortness),
         f"{_change(row)} n={count_values(row)}",
     )
 
@@ -288,16 +317,17 @@ def _change(row: Row) -> str:
     return f"{format_change(row.ratio)} {interval}"
 
 
-def _mean(mean: float | None, runs: Sequence[RunValue], scale: Scale, shortness: int) -> str:
+def _mean(
+    mean: float | None, statistics: SideStatistics | None, scale: Scale, shortness: int
+) -> str:
     if mean is None:
         return MISSING
-    # The change has the digits that are left out here.
+    # The change has the digits that are omitted here.
     digits = FEW_DIGITS if shortness == SHORTEST else SIGNIFICANT_DIGITS
     text = f"{scale.format(mean, digits)}{scale.unit}"
-    values = [run.value for run in runs]
-    if len(values) < 2 or not mean:  # noqa: PLR2004 # what a deviation needs
+    if statistics is None or statistics.cv is None:
         return text
-    deviation = 100.0 * statistics.stdev(values) / abs(mean)
+    deviation = 100.0 * statistics.cv
     return f"{text} +-{deviation:.{int(deviation < 1.0 and not shortness)}f}%"
 
 
@@ -321,13 +351,16 @@ def _evidence(section: ReportSection, comparison: Comparison) -> Table | None:
 
 
 def _of_one_denominator(table: Table) -> Sequence[Sequence[Cell]]:
-    """Return the rows with the denominator of the first row; the table has no column for it."""
+    """Return the rows with the same denominator as the first row.
+
+    A mail has no room for a column of denominators. A table without this column keeps all rows.
+    """
     per = next((i for i, column in enumerate(table.columns) if column is PER_COLUMN), None)
     return [row for row in table.rows if per is None or row[per].text == table.rows[0][per].text]
 
 
 def _is_common(index: int, column: Column, rows: Sequence[Sequence[Cell]]) -> bool:
-    # The caption states a text that is the same in all rows, as the unit of rates.
+    # The caption states a text that is the same in all rows, such as the unit of rates.
     has_text = column.align == "left" and column.priority < REFERENCE_PRIORITY
     return has_text and len({row[index].text for row in rows}) == 1
 
@@ -360,8 +393,18 @@ def _recordings(comparison: Comparison) -> Iterator[Block]:
     machines = describe_machines(comparison.sides)
     yield Text(text=f"machine: {machines}" if machines else "machine not recorded")
     yield Items(items=(*map(_recording, comparison.sides), *_caveats(comparison)))
-    command = to_ascii(shlex.join(comparison.command))
-    yield Items(items=(Item(text="reproduce with:", commands=(command,)),))
+    recorded = dict.fromkeys(
+        _spell_command(each.command) for side in comparison.sides for each in side.recordings
+    )
+    # Readers do not have the files, but can make their own recording.
+    text = "record and compare with:" if recorded else "compare with:"
+    commands = (*list(recorded)[:MOST_RECORDINGS], _spell_command(comparison.command))
+    yield Items(items=(Item(text=text, commands=commands),))
+
+
+def _spell_command(words: Sequence[str]) -> str:
+    text = to_ascii(clean_line(shlex.join(words)))
+    return to_ascii(cut(text, LONGEST_COMMAND))
 
 
 def _caveats(comparison: Comparison) -> Iterator[Item]:
@@ -374,7 +417,7 @@ def _recording(side: SideSummary) -> Item:
     kernel = name_kernel(side)
     parts = (
         "" if kernel is None else f"kernel {kernel}",
-        "" if side.source is None else say_source(side.source),
+        "" if side.source is None else describe_source(side.source),
         side.path,
         side.recorded_by or "unknown recorder",
         f"sha256 of the data {side.digest[:DIGEST_DIGITS]}...",

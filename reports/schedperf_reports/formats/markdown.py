@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The report as GitHub-flavoured Markdown, for an issue, a merge request or a wiki.
+"""Write the report as GitHub-flavoured Markdown for an issue, a merge request or a wiki.
 
-Its readers have no command line to ask for more, so it names no options.
+Readers cannot use options of the command, so the text mentions none.
 """
 
 from collections.abc import Iterable, Iterator
 
-from schedperf.model.comparison import Comparison, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.sides import SideSummary
+from schedperf.model.text import clean_beginnings
 from schedperf_reports.blocks import Item, Items
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.text.markdown import draw_section
@@ -14,24 +16,24 @@ from schedperf_reports.text.report import TextSection, describe_exit, text_secti
 from schedperf_reports.verdict.comparable import name_kernel
 from schedperf_reports.words.rows import name_with_role
 
-# Enough digits of a digest to name a recording.
+# Digits of a digest that identify a recording.
 DIGEST_DIGITS = 16
 
 
 @output_format("markdown", drawings="everything")
 def markdown(comparison: Comparison, options: Options) -> str:
-    """Markdown for an issue or a merge request: what matters, or everything with --all."""
+    """Return Markdown for an issue or a merge request: the first screen; with --all, everything."""
     return draw_markdown(comparison, text_sections(comparison, everything=options.everything))
 
 
 def draw_markdown(comparison: Comparison, sections: Iterable[TextSection]) -> str:
     """Return sections and the exit status as Markdown, with a line feed at the end."""
     paragraphs = (f"{paragraph}\n\n" for paragraph in _paragraphs(comparison, sections))
-    return "".join(paragraphs).rstrip("\n") + "\n"
+    return clean_beginnings("".join(paragraphs).rstrip("\n") + "\n")
 
 
 def _paragraphs(comparison: Comparison, sections: Iterable[TextSection]) -> Iterator[str]:
-    # A quotation of the first lines says of which kernels and data the result is.
+    # The quotation at the top states the kernels and data of the result.
     yield from draw_section((Items(items=tuple(map(_describe_side, comparison.sides))),), None)
     for section in sections:
         yield from draw_section(section.blocks, section.title)

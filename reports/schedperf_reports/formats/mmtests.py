@@ -2,9 +2,9 @@
 """Write the tables that users of mmtests know: a column per kernel, changes in parentheses.
 
 Statistics and signs are those of mmtests (bin/lib/MMTests/Stat.pm): the mean is harmonic if higher
-is better, and a positive change is better. The stars are not: mmtests compares the distance of the
-means with 1.96 standard deviations of both sides, however many runs there are, so more runs find
-no more. Here a star is a verdict of ``schedperf compare``.
+is better and all values are positive, and a positive change is better. The stars differ: mmtests
+compares the distance of the means with 1.96 standard deviations of both sides, so more runs do not
+increase its power. Here, a star is a significant verdict of ``schedperf compare``.
 """
 
 import math
@@ -13,23 +13,27 @@ from statistics import fmean, harmonic_mean, median, stdev
 
 from msgspec import Struct
 
-from schedperf.model.comparison import BASE, Better, Comparison, Row, SideSummary
+from schedperf.model.base_new import BASE
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Better, Row
+from schedperf.model.sides import SideSummary
+from schedperf.model.text import clean_beginnings
 from schedperf.model.verdict import FEWEST_RUNS
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats._values import SideValues, group_sides
 from schedperf_reports.text.report import describe_exit
 from schedperf_reports.verdict.comparable import name_kernel
 from schedperf_reports.words.clean import clean
+from schedperf_reports.words.quantities import MISSING, Scale, scale_for
 from schedperf_reports.words.rows import describe_directions, name_side
-from schedperf_reports.words.units import MISSING, Scale, scale_for
 
-# Columns of the names of statistics, of a value at least, and of " (  -1.23%)".
+# Minimum widths of the names of statistics, of a value, and of " (  -1.23%)".
 NAME_WIDTH = 10
 LEAST_WIDTH = 12
 CHANGE_WIDTH = 11
 LONGEST_NAME = 80
 LONGEST_TITLE = 300
-# Significant digits of the smallest value of a table, and how many decimals that may take.
+# Significant digits of the smallest value of a table, and the maximum number of decimals.
 DIGITS = 5
 LEAST_DECIMALS = 2
 MOST_DECIMALS = 4
@@ -43,10 +47,11 @@ from that of mmtests"""
 class Statistic(Struct, frozen=True, kw_only=True):
     """One statistic of the runs of a side.
 
-    :param compute: returns it in the unit of the values; None if there are too few values
-    :param better: direction of the change; None: as of the metric
-    :param is_percent: it is in per cent, whatever the unit of the values
-    :param is_judged: the verdict of the row is about it
+    :param compute: function that returns it, in the unit of the values or in percent; it returns
+        None for too few values, and for a percentage of 0
+    :param better: direction of the change; None to use that of the metric
+    :param is_percent: whether it is in percent, whatever the unit of the values
+    :param is_judged: whether the verdict of the row is about this statistic
     """
 
     name: str
@@ -59,7 +64,7 @@ class Statistic(Struct, frozen=True, kw_only=True):
 class Benchmark(Struct, frozen=True, kw_only=True):
     """One table: a metric of a workload, with a result per point.
 
-    :param points: what each side measured, by point and side
+    :param points: results by point and side
     """
 
     workload: str
@@ -79,14 +84,17 @@ class Benchmark(Struct, frozen=True, kw_only=True):
 
 
 class Cell(Struct, frozen=True, kw_only=True):
-    """A value and its change from base in per cent, positive if better; None if missing."""
+    """A value and its change from base in percent, positive if better; None if missing.
+
+    :param is_marked: whether the change is significant and gets stars
+    """
 
     value: str | None
     change: float | None = None
     is_marked: bool = False
 
     def draw(self, width: int) -> str:
-        """Write the cell as mmtests does, with ``width`` columns for the value."""
+        """Format the cell as mmtests does, with ``width`` columns for the value."""
         if self.value is None:
             return MISSING.rjust(width) + " " * CHANGE_WIDTH
         # Adding 0.0 removes the sign of -0.0.
@@ -97,8 +105,8 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 @output_format("mmtests", drawings="never")
 def mmtests(comparison: Comparison, _options: Options) -> str:
-    """Tables in the layout of mmtests: a column per kernel, positive changes are better."""
-    return "".join(f"{line.rstrip()}\n" for line in _lines(comparison))
+    """Return tables in the layout of mmtests: a column per kernel, positive changes are better."""
+    return clean_beginnings("".join(f"{line.rstrip()}\n" for line in _lines(comparison)))
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
@@ -161,7 +169,7 @@ def _cells(
 ) -> Sequence[Cell]:
     digits = 2 if statistic.is_percent else _decimals(benchmark, scale)
     factor = 1.0 if statistic.is_percent else scale.factor
-    # Without a direction a change has the sign of the difference.
+    # Without a direction, a change has the sign of the difference.
     is_lower = (statistic.better or benchmark.better) == "lower"
     values = {name: statistic.compute(side.numbers) for name, side in sides.items()}
     base = values.get(BASE)
@@ -180,7 +188,10 @@ def _cells(
 
 
 def _change(base: float | None, value: float | None, *, is_lower: bool) -> float | None:
-    """Return the change in per cent, positive if better; None without a base other than 0."""
+    """Return the change from base in percent; None if a value is missing, or base is 0.
+
+    :param is_lower: whether lower is better; the change is then positive if the value fell
+    """
     if not base or value is None:
         return None
     change = 100.0 * (value - base) / abs(base)
@@ -231,6 +242,8 @@ def _harmonic_stdev(values: Sequence[float]) -> float | None:
 
     >>> round(_harmonic_stdev([100.0, 110.0, 90.0]), 3)
     8.151
+
+    :param values: positive; for fewer than ``FEWEST_RUNS``, the result is None
     """
     if len(values) < FEWEST_RUNS:
         return None
@@ -265,7 +278,7 @@ def _make_statistics(
     )
 
 
-# Of maxima of runs no mean is shown.
+# No mean is shown for maxima of runs.
 _MAXIMA = (
     Statistic(name="Min", compute=lambda values: min(values, default=None)),
     Statistic(name="Median", compute=_median, is_judged=True),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The report as text: the verdict first, plain aligned columns, the exit status last."""
+"""Write the report as text: the verdict first, aligned columns, the exit status last."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from schedperf_reports.words.rows import VERDICT_TONES
 
 @output_format("text", drawings="everything")
 def text(comparison: Comparison, options: Options) -> str:
-    """Text for a terminal, a pipe or a mail: one screen, or everything with --all."""
+    """Return text for a terminal, a pipe or a mail: one screen, or everything with --all."""
     width = max(options.width, NARROWEST)
     drawn = _draw_report(comparison, width, options)
     return write_text(drawn, width, colour=options.colour)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Drawings: each module has :class:`~schedperf_reports.blocks.Graphic`s.
+"""Define drawings: subclasses of :class:`~schedperf_reports.blocks.Graphic`, and their axes.
 
-A page draws each by the templates of its class's name; other formats show its plain blocks.
+A page renders each with the templates named like its class; other formats show its plain blocks.
 """

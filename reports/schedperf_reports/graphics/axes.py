@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Axes of charts: where a value is, in per cent, and which values are marked."""
+"""Compute axes of charts: positions of values in percent, and tick marks."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from schedperf.model.units import format_number
 
-# Room around values on a linear axis, as a share of their range; of equal values, the range is this
-# share of the value.
+# Padding around values on a linear axis, as a share of their range; if all values are equal, the
+# range is this share of the value.
 ROOM = 0.06
 LEAST_RANGE = 0.02
 
 MOST_TICKS = 4
-# Of each power of ten.
+# Ticks within each power of ten.
 ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
 
 # Widths of an axis in a wide and in a narrow window, and of a letter, in pixels.
@@ -26,8 +26,8 @@ LONGEST_TICK = 24
 class Tick(Struct, frozen=True, kw_only=True):
     """One mark of an axis.
 
-    :param place: in per cent of the axis
-    :param is_zero: whether it marks no change
+    :param place: position in percent of the axis
+    :param is_zero: whether it marks a change of 0
     :param is_minor: whether a narrow window has no room for it
     """
 
@@ -38,10 +38,13 @@ class Tick(Struct, frozen=True, kw_only=True):
 
 
 class Axis(Struct, frozen=True, kw_only=True):
-    """From one value to another.
+    """An axis from one value to another.
 
+    :param low: value at its start
+    :param high: value at its end; larger than ``low``
     :param ticks: values to mark, each with its text
-    :param title: with the unit
+    :param title: title with the unit; "" for none
+    :param is_log: whether it is logarithmic; ``low`` is then positive
     """
 
     low: float
@@ -51,7 +54,7 @@ class Axis(Struct, frozen=True, kw_only=True):
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """Return where a value is, in per cent; one beyond an edge is at that edge."""
+        """Return the position of a value in percent; values beyond an edge are at that edge."""
         low, high, at = (
             (math.log(one) if one > 0.0 else -math.inf) if self.is_log else one
             for one in (self.low, self.high, value)
@@ -59,7 +62,7 @@ class Axis(Struct, frozen=True, kw_only=True):
         return round(100.0 * min(max((at - low) / (high - low), 0.0), 1.0), 2)
 
     def marks(self) -> tuple[Tick, ...]:
-        """Return the marks, without those whose texts have no room beside each other."""
+        """Return the marks of a horizontal axis, without those whose texts would overlap."""
         placed = sorted((self.place(value), _shorten(text)) for value, text in self.ticks)
         wide, narrow = (_fitting(placed, width) for width in (WIDE_PIXELS, NARROW_PIXELS))
         return tuple(
@@ -68,7 +71,7 @@ class Axis(Struct, frozen=True, kw_only=True):
         )
 
     def levels(self) -> tuple[Tick, ...]:
-        """Return the marks of a vertical axis, from the top."""
+        """Return the marks of a vertical axis, with their positions in percent from the top."""
         marks = sorted((self.place(value), text) for value, text in self.ticks)
         return tuple(Tick(place=round(100.0 - place, 2), text=text) for place, text in marks)
 
@@ -90,7 +93,11 @@ def _fitting(placed: Sequence[tuple[float, str]], width: float) -> list[int]:
 
 
 def linear_axis(values: Iterable[float], title: str = "", *, is_from_zero: bool = False) -> Axis:
-    """Return a linear axis of some values with room around them, and with round marks."""
+    """Return a linear axis for some values with padding and round tick values.
+
+    :param values: at least one
+    :param is_from_zero: whether it begins at 0 if no value is negative
+    """
     some = list(values)
     low, high = min(some), max(some)
     room = ROOM * (high - low) or LEAST_RANGE * abs(high) or 1.0
@@ -103,8 +110,9 @@ def linear_axis(values: Iterable[float], title: str = "", *, is_from_zero: bool 
 
 
 def log_axis(values: Iterable[float], ticks: Iterable[tuple[float, str]], title: str = "") -> Axis:
-    """Return a logarithmic axis of some positive values with room around them.
+    """Return a logarithmic axis for some values with padding.
 
+    :param values: at least one; all are positive
     :param ticks: values to mark, each with its text
     """
     logs = [math.log(value) for value in values]
@@ -114,7 +122,7 @@ def log_axis(values: Iterable[float], ticks: Iterable[tuple[float, str]], title:
 
 
 def word_axis(words: Sequence[str], title: str = "") -> Axis:
-    """Return an axis with one place for each word: the first is at 0, the second at 1."""
+    """Return an axis with one position per word: the first is at 0, the second at 1."""
     ticks = tuple((float(index), word) for index, word in enumerate(words))
     return Axis(low=-0.5, high=len(words) - 0.5, ticks=ticks, title=title)
 
@@ -124,6 +132,8 @@ def round_ticks(low: float, high: float) -> list[float]:
 
     >>> round_ticks(0.93, 1.31)
     [1.0, 1.1, 1.2, 1.3]
+
+    :param high: end of the axis; larger than ``low``
     """
     rough = (high - low) / MOST_TICKS
     power = 10.0 ** math.floor(math.log10(rough))

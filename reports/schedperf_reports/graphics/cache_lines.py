@@ -9,12 +9,11 @@
     0x20240  A  [sd_llc]
              B  [share|id|size][sd_llc]
 
-The same line of each side stands in one group, so what is above and below each other is on the
-same bytes of it. On a narrow screen a line runs down the page, and its sides stand beside each
-other.
+Corresponding lines of the sides form a group, so that equal bytes are aligned vertically. On a
+narrow screen a line runs down the page, with its sides next to each other.
 
-`evidence/layout/_graphic.py` and `evidence/c2c/_graphic.py` say what is on the lines. The template,
-style and script are `blocks/cachelines.*` of the templates.
+`evidence/layout/_graphic.py` and `evidence/c2c/_graphic.py` determine what is on the lines. The
+template, style and script are `blocks/cachelines.*` of the templates.
 """
 
 from collections import Counter
@@ -26,56 +25,61 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from schedperf_reports.blocks import Block, Graphic, Spot, Tone
+from schedperf_reports.words.quantities import format_share
 from schedperf_reports.words.rows import side_place
-from schedperf_reports.words.units import format_share
 
 OccupantKind = Literal["entry", "hole", "padding", "unnamed"]
 RouteKind = Literal["move", "pair"]
 
-# What overlaps, as the members of a union do, is stacked; more than so many would be unreadable.
+# Overlapping variables, such as the members of a union, are stacked; more than this many would be
+# unreadable.
 MOST_LANES = 4
-# What fits: letters beside each other on one byte of a line of 64, and lines of text in a row. Of
-# less than LEAST_LETTERS beside each other nobody reads a name; what has fewer bytes, or
-# shares them, has no room for a word, and below LEAST_TALL_BYTES none where a line runs down a
-# narrow screen. No name of a kernel is as long as LONGEST_LABEL.
+# Sizes for labels: letters side by side on one byte of a 64-byte line, and text lines in a row. A
+# name with fewer than LEAST_LETTERS visible letters is unreadable. Variables with fewer bytes, or
+# with shared ones, have no room for a word, nor have those below LEAST_TALL_BYTES on a narrow
+# screen. No kernel name is as long as LONGEST_LABEL.
 LEAST_WORD_BYTES, LEAST_TALL_BYTES = 3, 6
 LONGEST_LABEL = 120
 LETTERS_PER_BYTE, LABEL_ROWS, LEAST_LETTERS = 2.1, 2, 3
 
-# All marks run straight across or down, so a style sheet draws them without any image. Heights are
-# in rem and widths in per cent, so the drawing follows the screen and the size of the letters.
-# Heights in rem. A row has room for two lines of a name and a word below.
+# All marks run straight across or down, so a style sheet draws them without images. Heights are in
+# rem and widths in percent, so the drawing follows the screen and the font size. Heights in rem: a
+# row has room for two lines of a name and a word below.
 TITLE, SKIPPED, ROW, NOTE, TRACK, BELOW = 1.35, 1.3, 2.7, 1.1, 1.1, 0.25
-# Of a line that runs down a narrow screen: its head, and one byte, four of which hold a name.
+# For a line that runs down a narrow screen: height of its head, and of one byte; four bytes hold a
+# name.
 HEAD, BYTE = 1.4, 0.36
-# How far a bracket reaches below its row, in rem: its label stays clear of the row.
+# How far a bracket extends below its row, in rem, so that its label does not touch the row.
 BRACKET = 0.6
-# Per cent of a narrow drawing's width: its margins, for brackets, and the gap between sides.
+# Percent of a narrow drawing's width: its margins, for brackets, and the gap between sides.
 MARGIN, GAP = 4.0, 9.0
-# Marks in the gap stand so far apart, in per cent.
+# Distance of marks in the gap, in percent.
 STEP = 1.6
-# Where pairs meet a name, in parts of its bytes; an arrow has the middle.
+# Where marks of pairs meet a name, as fractions of its bytes; an arrow is in the middle.
 PARTS = (0.3, 0.7, 0.15, 0.85)
-# More arrows than somebody follows with the eyes.
+# A reader cannot follow more arrows than this.
 MOST_MOVES = 6
 
 
 class Occupant(Struct, frozen=True, kw_only=True):
-    """What has some bytes of one line.
+    """The variable or field at some bytes of one line.
 
-    :param name: of the variable or field; "" of bytes that nobody has
-    :param start: bytes from the line's first one; a bit field may begin within a byte
-    :param size: bytes on this line; 0: it has none
-    :param is_sized: False: its size is not known, and it is drawn up to what follows
-    :param before: it began on an earlier line
-    :param after: it goes on, on the next line
-    :param word: what became of it: "moved"; "" where nothing did
-    :param slid: by how many bytes it is elsewhere on the same line: "+16 B"; "" where it is not
-    :param is_hot: it is the reason for the drawing
-    :param facts: what is said of it when somebody asks, one sentence each
-    :param reads: samples of loads; None where none were counted, as for ``writes``
-    :param heat: part of the line's contended samples, 0 to 1
-    :param lane: which of ``lanes`` it is in where several have the same bytes
+    :param name: name of the variable or field; "" for other bytes
+    :param kind: "entry" for a variable or field; "hole" and "padding" of a struct; "unnamed" for
+        bytes of which no variable is known
+    :param start: offset from the start of the line in bytes; a bit field may begin within a byte
+    :param size: number of bytes on this line; may be 0
+    :param is_sized: whether its size is known; if not, it is drawn up to the next variable
+    :param before: whether it begins on an earlier line
+    :param after: whether it continues on the next line
+    :param word: how it changed: "moved"; "" if unchanged
+    :param slid: by how many bytes it moved on the same line: "+16 B"; "" if it did not
+    :param is_hot: whether it is the reason for the drawing
+    :param facts: details shown on request, one sentence each
+    :param reads: number of sampled loads; None if loads were not counted
+    :param writes: number of sampled stores; None if stores were not counted
+    :param heat: share of the line's contended samples, 0 to 1
+    :param lane: index of its lane among ``lanes`` if several variables have the same bytes
     """
 
     name: str
@@ -97,40 +101,45 @@ class Occupant(Struct, frozen=True, kw_only=True):
 
     @property
     def has_room(self) -> bool:
-        """Whether a word fits below its name; else its title alone says what became of it."""
+        """Return whether ``word`` fits below its name; otherwise only its tooltip has it."""
         return self.size >= LEAST_WORD_BYTES and self.lanes == 1
 
     @property
     def is_tall(self) -> bool:
-        """Whether a word fits beside its name on a narrow screen, where a line runs down."""
+        """Return whether ``word`` fits beside its name on a narrow screen, where lines run down."""
         return self.size >= LEAST_TALL_BYTES
 
     @property
     def share(self) -> str:
-        """Its part of the line's contended samples: "97%"; "" where it has none."""
+        """Return its share of the line's contended samples: "97%"; "" if it has none."""
         return format_share(self.heat) if self.heat else ""
 
     @property
     def label(self) -> str:
-        """As much of its name as fits, the end of a long path; "" where nothing fits."""
+        """Return its name for the drawing: of a path that is too long, the longest end that fits.
+
+        Return "" if there is room for fewer than ``LEAST_LETTERS`` letters. The style sheet cuts a
+        name that is still too long.
+        """
         letters = int(self.size * LETTERS_PER_BYTE)
         if letters < LEAST_LETTERS:
             return ""
         room = letters * (LABEL_ROWS if self.lanes == 1 else 1)
         path = self.name.split(".")
         if room < len(self.name) and len(path) > 1:
-            # Ends of paths tell fields apart better than their beginnings.
+            # The ends of paths distinguish fields better than their beginnings.
             ends = [f"…{'.'.join(path[index:])}" for index in range(1, len(path))]
             return next((end for end in ends if len(end) <= room), ends[-1])
         return f"{'…' * self.before}{self.name[:LONGEST_LABEL]}{'…' * self.after}"
 
 
 class LineRow(Struct, frozen=True, kw_only=True):
-    """One line as one side has it.
+    """One line on one side.
 
-    :param offset: of its first byte: "0x20240"; "" where the side has no such line
-    :param note: what is said of it as a whole
-    :param who: who touches which bytes, one line each; a drawing with marks has none
+    :param offset: offset of its first byte: "0x20240"; "" if the side has no such line
+    :param note: note on the whole line; "" for none
+    :param who: for each byte range, who accesses it, one text line each; empty in a drawing of a
+        layout
     """
 
     offset: str
@@ -140,16 +149,16 @@ class LineRow(Struct, frozen=True, kw_only=True):
 
     @property
     def is_noted(self) -> bool:
-        """Whether its note stands below it; of an empty line it stands in its place."""
+        """Return whether its note is below it; an empty line shows the note in its place."""
         return bool(self.note and self.occupants)
 
 
 class LineGroup(Struct, frozen=True, kw_only=True):
-    """The same line of all sides.
+    """Corresponding lines of all sides.
 
-    :param title: names the boundary in front of it, or the line
-    :param rows: one a side
-    :param skipped: what is left out in front of it: "3 lines"; "" where nothing is
+    :param title: name of the boundary before it, or of the line
+    :param rows: one row per side
+    :param skipped: text about lines that are left out before it: "3 lines not drawn"; "" for none
     """
 
     title: str
@@ -158,22 +167,23 @@ class LineGroup(Struct, frozen=True, kw_only=True):
 
 
 class Badge(Struct, frozen=True, kw_only=True):
-    """The badge of one side: "base", and how it is called."""
+    """The badge of one side: its role, such as "base", and its label."""
 
     name: str
     label: str
 
     @property
     def place(self) -> int:
-        """The number of its colour and shape."""
+        """Return the number of its colour and shape."""
         return side_place(self.name)
 
 
 class LinePair(Struct, frozen=True, kw_only=True):
-    """Two names that belong together, or apart.
+    """Two variables, marked as to whether they share a line.
 
-    :param words: for each side what they are there: "together", "separated"; "" where it lacks one
-    :param tones: of these
+    :param words: their state on each side: "together" or "apart" on base; "kept together", "kept
+        apart", "joined" or "separated" on other sides; "" if the side lacks one of them
+    :param tones: tone of each state
     :param text: the same as one sentence
     """
 
@@ -184,11 +194,11 @@ class LinePair(Struct, frozen=True, kw_only=True):
 
 
 class LineMove(Struct, frozen=True, kw_only=True):
-    """Neighbours that went to another line together.
+    """Neighbouring variables that moved to another line together.
 
-    :param name: of the first of them
-    :param side: place of the side where they went
-    :param text: who they are and how far they went
+    :param name: name of the first of them
+    :param side: index of the side on which they moved
+    :param text: their names, and how far they moved
     """
 
     name: str
@@ -197,7 +207,7 @@ class LineMove(Struct, frozen=True, kw_only=True):
 
 
 class Segment(NamedTuple):
-    """A straight mark: where it begins, and how far it goes across and down; per cent and rem."""
+    """A straight mark: ``left`` and ``width`` in percent, ``top`` and ``height`` in rem."""
 
     left: float
     top: float
@@ -208,10 +218,14 @@ class Segment(NamedTuple):
 class Route(Struct, frozen=True, kw_only=True):
     """One mark of the drawing, for wide and for narrow screens.
 
-    :param side: whose it is
-    :param label: what stands on it, at ``at``; "" where nothing does
-    :param head: where its arrow ends: (per cent, rem, "down" or "up"); None for a bracket
-    :param narrow_head: the same, on a narrow screen always to the right
+    :param side: index of the side that it belongs to
+    :param label: label of the mark
+    :param at: position of the label: (percent, rem)
+    :param wide: its parts on a wide screen
+    :param narrow: its parts on a narrow screen
+    :param head: end of the arrow of a move: (percent, rem, "down" or "up"); None for a pair
+    :param narrow_head: end of the arrow of a move on a narrow screen, where it points to the right:
+        (percent, rem); None for a pair
     """
 
     kind: RouteKind
@@ -228,9 +242,9 @@ class Route(Struct, frozen=True, kw_only=True):
 class Arrangement(Struct, frozen=True, kw_only=True):
     """Heights of all parts, in rem, and the marks.
 
-    :param titles: of what stands in front of each group, with its tracks
-    :param rows: of each row with what is below it, by group and side
-    :param left_out: moves that have no arrow
+    :param titles: height of the title of each group, with its tracks
+    :param rows: height of each row with its notes, by group and side
+    :param left_out: number of moves without an arrow
     """
 
     titles: tuple[float, ...]
@@ -240,13 +254,13 @@ class Arrangement(Struct, frozen=True, kw_only=True):
 
 
 class CacheLines(Graphic, frozen=True, kw_only=True):
-    """Cache lines, who is on them, and what moved.
+    """Cache lines, the variables on them, and the moves.
 
     :param line_bytes: length of a line
     :param sides: base first
-    :param text: the same as blocks of text
-    :param has_counts: occupants say how often they are read and written
-    :param drawn: the index of the group that shows each row of the section
+    :param text: text blocks with the same content; empty if the section has such blocks
+    :param has_counts: whether read and write counts are shown
+    :param drawn: by row of the section, the index of the group that shows it
     """
 
     line_bytes: int
@@ -259,11 +273,11 @@ class CacheLines(Graphic, frozen=True, kw_only=True):
     drawn: Mapping[str, int] = field(default_factory=dict)
 
     def spots(self) -> Mapping[str, Spot]:
-        """Return the lines on which the rows are."""
+        """Return, by row of the section, the group of lines that shows it."""
         return {row: Spot(part=group) for row, group in self.drawn.items()}
 
     def shows_change(self) -> bool:
-        """Return True: only lines on which something changed, or the hottest, are drawn."""
+        """Return True: a report of a comparison draws only changed lines, or the hottest ones."""
         return True
 
     def plain(self) -> tuple[Block, ...]:
@@ -271,11 +285,11 @@ class CacheLines(Graphic, frozen=True, kw_only=True):
         return self.text
 
     def sheet(self) -> Arrangement:
-        """Return where its rows and marks stand."""
+        """Return the positions of rows and marks."""
         return lay_out(self)
 
     def kinds(self) -> set[str]:
-        """Return what the key has to explain."""
+        """Return the kinds of marks that the key must explain."""
         occupants = [
             occupant for group in self.groups for row in group.rows for occupant in row.occupants
         ]
@@ -287,12 +301,12 @@ class CacheLines(Graphic, frozen=True, kw_only=True):
 
 
 def stack(occupants: Iterable[Occupant]) -> tuple[tuple[Occupant, ...], int]:
-    """Put occupants that have common bytes into lanes.
+    """Put occupants with overlapping bytes into different lanes.
 
-    :return: those that are drawn, in order of their bytes, and how many find no lane
+    :return: the drawn occupants in order of their bytes, and the number of those without a lane
     """
     given = sorted(occupants, key=lambda entry: (entry.start, -entry.size))
-    # What has no bytes overlaps nothing.
+    # An occupant without bytes overlaps nothing.
     drawn = [occupant for occupant in given if not occupant.size]
     crowd: list[Occupant] = []
     reach = 0.0
@@ -315,7 +329,7 @@ def stack(occupants: Iterable[Occupant]) -> tuple[tuple[Occupant, ...], int]:
 
 
 def _ends(crowd: Sequence[Occupant]) -> list[float]:
-    # Where each lane is free again.
+    # The byte at which each lane becomes free.
     count = 1 + max((occupant.lane for occupant in crowd), default=-1)
     return [
         max(occupant.start + occupant.size for occupant in crowd if occupant.lane == lane)
@@ -329,12 +343,12 @@ def _spread(crowd: Sequence[Occupant]) -> list[Occupant]:
 
 
 class _Spot(NamedTuple):
-    # Where a name is: its group, its side, and its bytes in parts of the line.
+    # The position of a name: its group, its side, and its bytes as fractions of the line.
     group: int
     side: int
     start: float
     size: float
-    # At which part of its bytes a mark meets it, so that several marks keep apart.
+    # The fraction of its bytes at which a mark meets it, so that several marks stay apart.
     part: float = 0.5
 
     @property
@@ -351,7 +365,7 @@ class _Link(NamedTuple):
 
 
 def lay_out(drawing: CacheLines) -> Arrangement:
-    """Return where everything is."""
+    """Return the heights of all rows, and the positions of the marks of moves and pairs."""
     spots = _spots(drawing)
     moves, left_out = _moves(drawing, spots)
     pairs = list(_pairs(drawing, spots))
@@ -398,7 +412,7 @@ def _pairs(drawing: CacheLines, spots: _Spots) -> Iterator[_Link]:
         for side, word in enumerate(pair.words):
             spots_of_pair = [spots.get((side, name), []) for name in pair.names]
             if word and all(spots_of_pair):
-                # Of those that reach over several lines, where they come closest.
+                # For names that span several lines, where they are closest.
                 left, right = min(
                     ((left, right) for left in spots_of_pair[0] for right in spots_of_pair[1]),
                     key=lambda both: abs(both[0].group - both[1].group),
@@ -409,7 +423,7 @@ def _pairs(drawing: CacheLines, spots: _Spots) -> Iterator[_Link]:
 
 
 class _Heights:
-    # All heights of one drawing; each mark that runs across has a track of its own.
+    # All heights of one drawing; each mark that runs across has its own track.
 
     def __init__(
         self, drawing: CacheLines, across: Sequence[_Link], within: Sequence[_Link]
@@ -441,7 +455,7 @@ class _Heights:
         return self._tops[spot.group] + self.titles[spot.group] + above
 
     def across(self, link: _Link, number: int) -> Route:
-        """Return a mark from line to line: down to its track, along it, and down again."""
+        """Return a mark from line to line: down to its track, along the track, and down again."""
         start, end = link.start, link.end
         is_down = end.group > start.group
         strip = _track(link)
@@ -465,7 +479,12 @@ class _Heights:
         )
 
     def within(self, link: _Link, number: int) -> Route:
-        """Return a bracket below one row."""
+        """Return the bracket that joins two entries of one cache line.
+
+        It is below the row; in a narrow drawing, beside the column.
+
+        :param number: index of the link among those within a line
+        """
         start, end = link.start, link.end
         top = self._row_top(start) + ROW
         middle = top + BRACKET + TRACK * self._levels[number]
@@ -501,7 +520,7 @@ class _Heights:
         return (*across, _along(middle, left, end)), (left, end)
 
     def _bracket(self, link: _Link, number: int) -> tuple[Segment, ...]:
-        # Beside the column: on the left of base, on the right of any other.
+        # Beside the column: to the left of base, to the right of any other side.
         start, end = self._tall(link.start), self._tall(link.end)
         left, right = self._column(link.start.side)
         edge, reach = (left, -1.0) if link.start.side == 0 else (right, 1.0)
@@ -510,7 +529,7 @@ class _Heights:
 
 
 def column_width(sides: int) -> float:
-    """Return how wide one side is on a narrow screen, in per cent."""
+    """Return the width of one side on a narrow screen, in percent."""
     return (100.0 - 2.0 * MARGIN - GAP * (sides - 1)) / sides
 
 
@@ -519,13 +538,13 @@ def _head(group: LineGroup) -> float:
 
 
 def _track(link: _Link) -> int:
-    # In front of the line where a mark goes down to, behind the one where it goes up to.
+    # The track is before the target line if the mark goes down, after it if the mark goes up.
     is_down = link.end.group > link.start.group
     return link.end.group if is_down else link.end.group + 1
 
 
 def _numbered(places: Sequence[object]) -> list[int]:
-    # The how manieth of its place each one is.
+    # The index of each mark at its position.
     seen: Counter[object] = Counter()
     numbers = []
     for value in places:

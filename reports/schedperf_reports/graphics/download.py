@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A text that a page carries as a file to save."""
+"""Define a file that a page contains for downloading."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,13 @@ from schedperf_reports.blocks import Graphic
 
 
 class Download(Graphic, frozen=True, kw_only=True):
-    """A text that a reader saves as a file: it is neither shown nor changed.
+    """A text that a reader can save as a file; it is not shown on the page.
 
-    :param name: of the file
-    :param media: its type: "application/json"
-    :param write: returns what is in it; only a page asks, for a record is long to write
-    :param otherwise: how somebody gets it who has no scripting
+    :param name: name of the file
+    :param media: media type: "application/json"
+    :param write: function that returns its content, called only for a page because writing a record
+        takes long
+    :param otherwise: how to get the file without scripting
     """
 
     name: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Differential flame graphs: a drawing that a script makes one to search, zoom and turn over.
+"""Draw differential flame graphs, which a script makes searchable and zoomable.
 
-Without a script its largest frames are there all the same, at the places and in the colours that
-the script would give them. Tables say in words which frames changed.
+Without a script, the page shows the largest frames at the same positions and in the same colours.
+Tables list the frames that changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,35 +11,35 @@ from urllib.parse import quote
 
 from msgspec import Struct, field
 
-from schedperf.evidence.profile.record import (
+from schedperf.evidence.profile.flame_record import (
     SPEEDSCOPE_SCHEMA,
     FlameChanges,
     FlameLists,
     FlameTree,
-    HottestFrames,
 )
 from schedperf.model.schema import to_plain
 from schedperf_reports.blocks import Block, Cell, Column, Graphic, Spot, Table, Text
+from schedperf_reports.words.quantities import MISSING, format_percent, format_points
 from schedperf_reports.words.rows import count_of, side_place
-from schedperf_reports.words.units import MISSING, format_percent, format_points
 
-# Of the width: what is narrower has no room for a letter on any screen, and without a script
-# there is no zoom.
+# As a share of the width: a narrower frame is too small for a letter on any screen, and zooming
+# needs a script.
 LEAST_PCT = 0.5
-# Of the width: four letters of a line of 1100 pixels; narrower frames have their words as a title.
+# As a share of the width: four letters of a line of 1100 pixels; narrower frames show their text as
+# a tooltip.
 _LEAST_LABEL_PCT = 2.5
-# Of the width: levels below the last one with a frame this wide, or with one that changed, are a
-# sliver that would take more height than all the rest.
+# As a share of the width: levels below the last one with a frame this wide, or with a changed one,
+# are left out because they are slivers that would take most of the height.
 _LEAST_DEEPEST_PCT = 1.5
 _ROW_PIXELS = 20
-# How much colour the smallest and the largest change have, in per cent; with more of it the letters
-# would have less than 4.5:1 of contrast in the dark (WCAG 2, 1.4.3).
+# Colour intensity of the smallest and the largest change, in percent; with more intensity, letters
+# would have less than 4.5:1 contrast in dark mode (WCAG 2, 1.4.3).
 _FAINTEST, _STRONGEST = 20.0, 48.0
 
 _ROOT, _REMAINDER = -1, -2
-# Callers that a table names of a frame.
+# Callers of a frame that a table lists.
 _MOST_CALLERS = 3
-# Rows that a terminal shows of a list.
+# Rows of a list that a terminal shows.
 _MOST_ROWS = 10
 
 _FRAME = Column(title="frame", code=True)
@@ -50,11 +50,13 @@ _OBJECT = Column(title="object", code=True, priority=3)
 class StillFrame(Struct, frozen=True, kw_only=True):
     """One frame.
 
-    :param title: its numbers in words
+    :param label: text on it; only the mark of a change if it is too narrow for its name
+    :param title: its name, and its numbers in words
     :param kind: classes of the style sheet
-    :param left: in per cent of the width, as ``width``
-    :param top: in pixels
-    :param heat: how much of its colour it has, in per cent
+    :param left: position of its left edge, in percent of the width of the drawing
+    :param width: its width, in percent of the width of the drawing
+    :param top: position of its upper edge, in pixels
+    :param heat: intensity of its colour, in percent
     """
 
     label: str
@@ -67,9 +69,9 @@ class StillFrame(Struct, frozen=True, kw_only=True):
 
 
 class Still(Struct, frozen=True, kw_only=True):
-    """What is drawn without a script.
+    """The drawing for pages without scripts.
 
-    :param height: of all frames, in pixels
+    :param height: height of all frames, in pixels
     """
 
     frames: tuple[StillFrame, ...]
@@ -77,11 +79,13 @@ class Still(Struct, frozen=True, kw_only=True):
 
 
 class Sum(Struct, frozen=True, kw_only=True):
-    """All functions of a class, of which a finding names some.
+    """The sum over a class of functions, some of which the record lists.
 
-    :param tree: number of the tree
-    :param functions: those that are named
-    :param base: share of all time, in per cent, as ``new``
+    :param tree: index of the tree
+    :param name: name of the class
+    :param functions: the listed functions
+    :param base: share of the class in base, in percent of the event's count
+    :param new: the same in new
     """
 
     tree: int
@@ -92,15 +96,17 @@ class Sum(Struct, frozen=True, kw_only=True):
 
 
 class Flames(Graphic, frozen=True, kw_only=True):
-    """The drawing of one or more trees, which the reader chooses from.
+    """The drawing of one or more trees, of which the reader chooses one.
 
-    The tables of its section say in words what changed.
+    The tables of its section list the changes.
 
-    :param sides: names of what the trees compare: "base", "new2"
-    :param limits: what the samples cannot show; the section ``basis`` has the whole text
-    :param rows: for what evidence names, the number of the tree and the functions that it is of;
-        without functions the drawing as it is
-    :param sums: of the classes of functions
+    :param trees: at least one
+    :param sides: names of the compared sides, "base", "new2"; one side if nothing is compared
+    :param limits: what the samples cannot show, one text each
+    :param basis: name of the section with the full text of the limits; "" for none
+    :param rows: by row that evidence names, the index of a tree and functions to search for; with
+        (), the whole drawing
+    :param sums: sums of the classes of functions
     """
 
     trees: Sequence[FlameTree]
@@ -112,40 +118,43 @@ class Flames(Graphic, frozen=True, kw_only=True):
 
     @property
     def has_new(self) -> bool:
-        """Whether there are two sides."""
+        """Return whether there are two sides."""
         return len(self.sides) > 1
 
     @property
     def least(self) -> str:
-        """The smallest share of total time that is drawn as a frame, in per cent."""
+        """Format the smallest share of the total time that a frame of its own has, in percent."""
         return f"{100.0 * self.trees[0].least_share:g}"
 
     @property
     def others(self) -> str:
-        """The commands other than the workload, which have no colours; "" for none."""
+        """Return the commands other than the workload, which are not coloured; "" for none."""
         names = [_symbol_of(tree, frame) for tree in self.trees for frame in tree.others]
         return ", ".join(dict.fromkeys(names))
 
     @property
     def still(self) -> Still:
-        """The largest frames of the first tree."""
+        """Return the drawing without scripts: the largest and the changed frames of one tree."""
         frames = place_frames(self.trees[0])
         height = max((frame.top for frame in frames), default=0) + _ROW_PIXELS
         return Still(frames=frames, height=height)
 
     def shows_change(self) -> bool:
-        """Return whether a frame of any tree has the colour of a change."""
+        """Return whether a frame of any tree is coloured as a change."""
         return any(tree.measures[0].changed for tree in self.trees)
 
     def spots(self) -> Mapping[str, Spot]:
-        """Return the states that search for the functions of rows, see ``flames_state.js``."""
+        """Return, by row, the state of ``flames_state.js`` that searches for its functions."""
         return {
-            row: Spot(state=_write_state(tree, functions), shows=_say_shown(functions))
+            row: Spot(state=_write_state(tree, functions), shows=_label_of(functions))
             for row, (tree, functions) in self.rows.items()
         }
 
     def data(self) -> object:
-        """Return the trees, the names of the sides, and the schema of a speedscope file."""
+        """Return the data for the script: trees, sides, sums, and the URL of a file's schema.
+
+        The script offers the stacks as a file for speedscope, which names this schema.
+        """
         sides = [{"name": side, "place": side_place(side)} for side in self.sides]
         sums = [
             {
@@ -166,19 +175,19 @@ class Flames(Graphic, frozen=True, kw_only=True):
 
 
 def _write_find(functions: Sequence[str]) -> str:
-    # Whole names, see FlameTree.findEach of ``flames_tree.js``.
-    # The field has several lines where spaces let it break.
+    # Whole names, see FlameTree.findEach of ``flames_tree.js``. The field has several lines if
+    # spaces let it wrap.
     return " | ".join(f"={function}" for function in functions)
 
 
 def _write_state(tree: int, functions: Sequence[str]) -> str:
-    # A * separates the fields of the state; z shows the paths to what was found alone.
+    # A * separates the fields of the state; z shows only the paths to the found frames.
     event = [f"e{tree}"] if tree else []
     found = [f"q{quote(_write_find(functions), safe='')}", "z"] if functions else []
     return "*".join([*event, *found])
 
 
-def _say_shown(functions: Sequence[str]) -> str:
+def _label_of(functions: Sequence[str]) -> str:
     named = f": {', '.join(functions)}" if functions else ""
     return f"flame graph{named}"
 
@@ -193,11 +202,11 @@ def caption_of(tree: FlameTree) -> str:
     if min(tree.counts) == 1:
         return f"{sides}; one run per side: significance unknown, frames are not coloured"
     coloured = " (coloured)" if tree.measures[0].changed else ""
-    return f"{sides}; {count_changed(tree)} {_say_significant(tree)}{coloured}"
+    return f"{sides}; {count_changed(tree)} {_significance(tree)}{coloured}"
 
 
 def count_changed(tree: FlameTree) -> str:
-    """Return how many frames changed, as the graph colours and the table lists them."""
+    """Count the changed frames, as the graph colours them and the table lists them."""
     changed = len(tree.measures[0].changed)
     return count_of(changed, "frame") if changed else "no frame"
 
@@ -205,7 +214,8 @@ def count_changed(tree: FlameTree) -> str:
 def place_frames(tree: FlameTree) -> tuple[StillFrame, ...]:
     """Return the frames of a tree that are wide enough or changed, each after its caller.
 
-    With two sides the width is the mean of base and new, so that frames of one side have a width.
+    With two sides, the width is the mean of base and new, so that frames on one side only have a
+    width.
     """
     frames = tuple(_walk(_Drawn.of(tree)))
     telling = [
@@ -219,7 +229,7 @@ def _is_coloured(frame: StillFrame) -> bool:
 
 
 class _Drawn(Struct, frozen=True, kw_only=True):
-    # One measure of one tree; all lists have one value a frame.
+    # One measure of one tree; each list has one value per frame.
     tree: FlameTree
     values: FlameChanges
     widths: Sequence[float]
@@ -254,8 +264,8 @@ class _Drawn(Struct, frozen=True, kw_only=True):
 
 
 def _shown_changes(tree: FlameTree, changes: Sequence[float | None]) -> list[float | None]:
-    # What gives a frame its colour: its change with what it calls, or, where its function changed
-    # on all paths together, its own part of that.
+    # The change that determines a frame's colour: its change including callees; or its own part, if
+    # its function changed on all paths together.
     shown: list[float | None] = [None] * len(changes)
     for frame in tree.measures[0].changed:
         shown[frame] = _times_of(tree, frame).change(frame)
@@ -263,7 +273,10 @@ def _shown_changes(tree: FlameTree, changes: Sequence[float | None]) -> list[flo
 
 
 def _times_of(tree: FlameTree, frame: int) -> FlameChanges:
-    """Return the times whose change makes a frame a changed one."""
+    """Return the times whose change is significant for a frame: with callees, else its self time.
+
+    :param frame: index of a changed frame
+    """
     measure = tree.measures[0]
     return measure.inclusive if frame in measure.inclusive.changed else measure.self_
 
@@ -284,7 +297,7 @@ def _walk(drawn: _Drawn) -> Iterator[StillFrame]:
 
 
 def _with_callers(drawn: _Drawn) -> set[int]:
-    # What changed, and the frames that lead there.
+    # The changed frames, and the frames that lead to them.
     paths: set[int] = set()
     for changed, shown in enumerate(drawn.shown):
         frame = changed if shown else -1
@@ -342,18 +355,18 @@ def _say(drawn: _Drawn, frame: int) -> str:
 
 
 def describe_flames(trees: Sequence[FlameTree]) -> Iterator[Block]:
-    """Yield, for each tree, the tables that need no scripting."""
+    """Yield the tables of each tree: changed, vanished and new frames; of one side, the hottest."""
     for tree in trees:
         if len(trees) > 1:
             yield Text(text=_name_of_tree(tree), tone="strong")
-        if isinstance(tree.lists, HottestFrames):
-            yield _table_of_hottest(tree, tree.lists)
+        if tree.lists is None:
+            yield _table_of_hottest(tree)
         else:
             yield from _describe_changes(tree, tree.lists)
 
 
 def _name_of_tree(tree: FlameTree) -> str:
-    """Return the name of a tree among several."""
+    """Return the name that distinguishes a tree: event, workload and point, or the event only."""
     return tree.place or tree.event
 
 
@@ -363,8 +376,8 @@ def _runs_of_tree(tree: FlameTree) -> str:
     return f"{counts} {tree.independent if counts != '1' else tree.independent.removesuffix('s')}"
 
 
-def _say_significant(tree: FlameTree) -> str:
-    """State that a coloured frame changed, and whether drift may be the cause."""
+def _significance(tree: FlameTree) -> str:
+    """Return the predicate of changed frames, with a remark if drift is not excluded."""
     if tree.took_turns:
         return "changed significantly"
     return "changed significantly (drift not excluded)"
@@ -393,10 +406,9 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
 def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
     return Table(
         caption=(
-            f"{tree.event}: {count_of(lists.counts.changed, 'frame')} {_say_significant(tree)}, "
+            f"{tree.event}: {count_of(lists.counts.changed, 'frame')} {_significance(tree)}, "
             f"in % of the event's count{_left_out(lists.counts.changed, lists.changed)}; a frame "
-            "is a "
-            "function on one call path"
+            "is a function on one call path, and q is that of the frame alone"
         ),
         columns=(
             _FRAME,
@@ -475,9 +487,12 @@ def _table_of_one_side(
 ) -> Table:
     """Return a table of the call paths that were sampled on one side only.
 
+    :param frames: listed frames, the ends of such paths
     :param count: number of such paths, including those that are not in ``frames``
-    :param sampled: number of runs with each frame
-    :param sides: the side with the paths, then the other; ``runs`` are those of both
+    :param sampled: for each listed frame, the number of runs or boots with it
+    :param means: share of each frame of the tree on the side with the paths, in percent
+    :param sides: the side with the paths, then the other
+    :param runs: number of runs or boots of these sides, in the same order
     """
     several = tree.independent
     side, other = sides
@@ -507,7 +522,7 @@ def _table_of_one_side(
     )
 
 
-def _table_of_hottest(tree: FlameTree, lists: HottestFrames) -> Table:
+def _table_of_hottest(tree: FlameTree) -> Table:
     own, inclusive = tree.measures[0].self_.base, tree.measures[0].inclusive.base
     return Table(
         caption=f"{tree.event}: frames with the largest self share, in % of the event's count",
@@ -525,7 +540,7 @@ def _table_of_hottest(tree: FlameTree, lists: HottestFrames) -> Table:
                 Cell(text=format_percent(inclusive[frame])),
                 *_where(tree, frame),
             )
-            for frame in lists.hottest
+            for frame in tree.hottest
         ),
         limit=_MOST_ROWS,
     )
@@ -537,7 +552,7 @@ def _left_out(count: int, listed: Sequence[int]) -> str:
 
 
 def _symbol_of(tree: FlameTree, frame: int) -> str:
-    """Return the function of a frame."""
+    """Return the function of a frame that is neither the root nor a remainder."""
     # The root and remainders, whose numbers are negative, are in no list and call nothing.
     return tree.names[tree.name[frame]].symbol
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The interval plot: each result of a table as a line, its interval against the margin.
+"""Draw the interval plot: one line per result, its interval against the margin.
 
-The lines are elements of the page, placed in per cent of the axis, and not a picture: they can
-be read, printed and followed without scripting, and a script need only sort them as the table is.
+The lines are HTML elements with positions in percent of the axis, not an image: they can be read,
+printed and followed without scripting, and a script only sorts them like the table.
 """
 
 import math
@@ -11,25 +11,25 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Better, Verdict
+from schedperf.model.rows import Better, Verdict
 from schedperf_reports.blocks import Graphic, Tone
 from schedperf_reports.graphics.axes import Axis, Tick
 from schedperf_reports.graphics.ratio_axis import bounded, fit_axis
 from schedperf_reports.words.anchors import anchor_id
+from schedperf_reports.words.quantities import MISSING, format_change, format_interval
 from schedperf_reports.words.rows import VERDICT_TONES
-from schedperf_reports.words.units import MISSING, format_change, format_interval
 
-# An interval that reaches beyond this ratio and its inverse is cut, with a mark, unless a change is
-# farther: one that says nothing must not press those that do into a point.
+# An interval that extends beyond this ratio or its inverse is cut and marked, unless a change is
+# farther: uninformative intervals must not compress the others.
 FARTHEST_END = 4.0
 
-# From here on the lines have a box of their own to scroll in, so that the table below stays near.
+# With at least this many lines, they are in a scrolling box, so that the table below stays near.
 MOST_LINES_IN_VIEW = 30
 
-# Per cent of the width that the text of a tick takes.
+# Percent of the width that the text of a tick takes.
 LEAST_GAP = 11.0
 
-# The mark of a verdict; the shape alone tells them apart.
+# The mark of a verdict; its shape is distinctive without colour.
 SHAPES: Mapping[Verdict, str] = {
     "regression": "diamond",
     "improvement": "diamond",
@@ -42,13 +42,13 @@ SHAPES: Mapping[Verdict, str] = {
 class IntervalLine(Struct, frozen=True, kw_only=True):
     """One line of the plot.
 
-    :param name: of the result
-    :param row: the number of its row in the table
-    :param anchor: of that row, as in ``Table.anchors``
-    :param verdict: None for a mean of several results
-    :param ratio: new / base, with its 95% CI; None where there is none
+    :param name: name of the result
+    :param row: the index of its row in the table
+    :param anchor: anchor of that row, as in ``Table.anchors``
+    :param verdict: verdict; None for a mean of several results
+    :param ratio: new / base, with its 95% CI; None if missing
     :param margin: half-width of the equivalence band as a fraction; None without one
-    :param mark: of the direction that is better, where lines differ in it: "^"
+    :param mark: the better direction in words, if lines differ in it: "lower is better"; else ""
     """
 
     name: str
@@ -63,40 +63,41 @@ class IntervalLine(Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """The verdict; of a mean what mean it is."""
+        """Return the verdict; for a mean, "geomean"."""
         return self.verdict or "geomean"
 
     @property
     def tone(self) -> Tone:
-        """How the verdict is coloured."""
+        """Return the tone of the verdict."""
         return "plain" if self.verdict is None else VERDICT_TONES[self.verdict]
 
     @property
     def shape(self) -> str:
-        """The mark's shape."""
+        """Return the shape of the mark."""
         return "square" if self.verdict is None else SHAPES[self.verdict]
 
     @property
     def change(self) -> str:
-        """The change in per cent."""
+        """Format the change in percent; "no ratio" if it is missing."""
         return "no ratio" if self.ratio is None else format_change(self.ratio)
 
     @property
     def interval(self) -> str:
-        """The interval in per cent; "" without one."""
+        """Return the interval in percent; "" without one."""
         text = format_interval(self.ci_low, self.ci_high)
         return "" if text == MISSING else text
 
     def ends(self) -> list[float]:
-        """Return the ratios of the mark and of the band."""
+        """Return the ratios that the axis must contain: both ends of the band, and the change."""
         band = [] if self.margin is None else [1.0 + self.margin, 1.0 / (1.0 + self.margin)]
         return [*band, *([] if self.ratio is None else [self.ratio])]
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """Part of a line, in per cent of the axis.
+    """Part of a line: its position and its width, in percent of the axis.
 
-    :param is_cut_left: whether it goes on beyond the left edge
+    :param is_cut_left: whether it continues beyond the left edge
+    :param is_cut_right: whether it continues beyond the right edge
     """
 
     left: float
@@ -108,7 +109,7 @@ class Bar(Struct, frozen=True, kw_only=True):
 class Intervals(Graphic, frozen=True, kw_only=True):
     """The lines of one table, in its order.
 
-    :param better: which direction of all lines is better; None where they differ
+    :param better: better direction of all lines; None if they differ
     """
 
     lines: tuple[IntervalLine, ...]
@@ -116,13 +117,13 @@ class Intervals(Graphic, frozen=True, kw_only=True):
 
     @property
     def axis(self) -> Axis:
-        """What all lines are drawn on."""
+        """Return the axis of all lines."""
         ends = [end for line in self.lines for end in line.ends()]
         limit = max(FARTHEST_END, *(math.exp(abs(math.log(bounded(end)))) for end in ends))
         reaching = [
             end for line in self.lines for end in (line.ci_low, line.ci_high) if end is not None
         ]
-        # An interval that says nothing would press those that say something together.
+        # An uninformative interval would compress the informative ones.
         reached = [end for end in reaching if 1.0 / limit <= end <= limit]
         if reaching and not reached:
             reached = [1.0 / limit, limit]
@@ -130,18 +131,24 @@ class Intervals(Graphic, frozen=True, kw_only=True):
 
     @property
     def directions(self) -> tuple[str, str]:
-        """What the left and the right end of the axis mean; empty where lines differ."""
-        if self.better is None:
-            return "", ""
-        return ("better", "worse") if self.better == "lower" else ("worse", "better")
+        """Return the meaning of the left and of the right end of the axis: "better" or "worse".
+
+        Both texts are empty if the better direction is unknown, or not the same for all lines.
+        """
+        if self.better == "lower":
+            return "better", "worse"
+        return ("worse", "better") if self.better == "higher" else ("", "")
 
     @property
     def is_long(self) -> bool:
-        """Whether the lines scroll in a box."""
+        """Return whether the lines scroll in a box."""
         return len(self.lines) > MOST_LINES_IN_VIEW
 
     def ticks(self, axis: Axis) -> tuple[Tick, ...]:
-        """Return the marks of the axis; no change, which always is one of them, is never minor."""
+        """Return the ticks of the axis, without minor ones if these have no room.
+
+        Every second tick is minor; the tick at a change of 0 never is.
+        """
         zero = next(number for number, (ratio, _) in enumerate(axis.ticks) if ratio == 1.0)
         ticks = [
             Tick(
@@ -152,18 +159,18 @@ class Intervals(Graphic, frozen=True, kw_only=True):
             )
             for number, (ratio, text) in enumerate(axis.ticks)
         ]
-        # Steps of equal per cents become narrower to the right.
+        # Equal steps in percent become narrower to the right.
         is_crowded = any(
             after.place - before.place < LEAST_GAP for before, after in pairwise(ticks)
         )
         return tuple(tick for tick in ticks if not (is_crowded and tick.is_minor))
 
     def target(self, section: str, line: IntervalLine) -> str:
-        """Return the id of a line's row."""
+        """Return the element id of a line's row in the table of a section."""
         return anchor_id(section, line.anchor)
 
     def bar(self, axis: Axis, line: IntervalLine) -> Bar | None:
-        """Return the interval of a line; None without one."""
+        """Return the bar of a line's CI; None without a CI."""
         if line.ci_low is None or line.ci_high is None:
             return None
         left, right = axis.place(line.ci_low), axis.place(line.ci_high)
@@ -175,7 +182,10 @@ class Intervals(Graphic, frozen=True, kw_only=True):
         )
 
     def band(self, axis: Axis, line: IntervalLine) -> Bar | None:
-        """Return the equivalence band of a line: symmetric on this scale, as the test is."""
+        """Return the equivalence band of a line; None without a margin.
+
+        The band is symmetric on the logarithmic axis, as the test is on logarithms.
+        """
         if line.margin is None:
             return None
         left, right = axis.place(1.0 / (1.0 + line.margin)), axis.place(1.0 + line.margin)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Heat maps: CPUs by measure, nodes by nodes; base, new and difference as shaded cells.
+"""Draw heat maps: CPUs by measure, nodes by nodes; base, new and difference as shaded cells.
 
-A cell is shaded by its number and has the number in it. Where there are too many columns for that
-the numbers are read out on hover and by the arrow keys, and stand in a table below.
+A cell is shaded by its number and shows the number. With too many columns for that, the numbers are
+shown on hover and with the arrow keys, and in a table below.
 """
 
 import math
@@ -14,9 +14,9 @@ from msgspec import Struct
 from schedperf_reports.blocks import Block, Graphic
 from schedperf_reports.words.rows import side_place
 
-# Cells of more columns are as narrow as a hair, or 256 of them would not fit beside each other.
+# Cells of more columns are one hair wide; otherwise 256 of them would not fit side by side.
 MOST_SMALL = 64
-# Steps of shading; an eye tells no more apart.
+# Steps of shading; more cannot be distinguished by eye.
 SHADES = 8
 
 Sign = Literal["", "more", "less"]
@@ -28,9 +28,9 @@ class MatrixCell(Struct, frozen=True, kw_only=True):
     """One cell.
 
     :param text: its number, short
-    :param title: where it is and all its numbers in words
-    :param shade: 0 to ``SHADES``; of a difference 0 unless it is outside noise
-    :param sign: of a difference that is outside noise
+    :param title: its position and all its numbers in words
+    :param shade: 0 to ``SHADES``; for a difference, 0 unless it is significant
+    :param sign: "more" or "less" for a significant difference; "" for all other cells
     """
 
     text: str
@@ -40,10 +40,11 @@ class MatrixCell(Struct, frozen=True, kw_only=True):
 
 
 class MatrixLabel(Struct, frozen=True, kw_only=True):
-    """What heads a line, a column or a group of columns.
+    """The heading of a line, a column or a group of columns.
 
-    :param side: "base", "new", …, "difference"; "" where it is none of them
-    :param starts: of a column: whether a "core" or a "node" begins with it
+    :param side: "base", "new", …, "difference"; "" for other headings
+    :param title: tooltip; "" for none
+    :param starts: "core" or "node" if one begins at this column; else ""
     """
 
     text: str
@@ -53,7 +54,7 @@ class MatrixLabel(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> int | None:
-        """Which colour and shape it has; None where it is of no side."""
+        """Return the number of its colour and shape; None if it belongs to no side."""
         return side_place(self.side) if self.side not in ("", DIFFERENCE) else None
 
 
@@ -65,9 +66,9 @@ class MatrixLine(Struct, frozen=True, kw_only=True):
 
 
 class Band(Struct, frozen=True, kw_only=True):
-    """Lines that belong together.
+    """A group of lines.
 
-    :param label: what they are about: "wakeups, /s"
+    :param label: their measure: "wakeups, /s"
     """
 
     label: str
@@ -78,11 +79,11 @@ class Band(Struct, frozen=True, kw_only=True):
 class Matrix(Graphic, frozen=True, kw_only=True):
     """A table of shaded cells.
 
-    :param corner: what the bands are: "counted"
-    :param columns: heads of the columns
-    :param groups: heads above them, each with how many columns it has; empty: none
-    :param written: cells have room for their numbers
-    :param words: blocks that say the same without a page
+    :param corner: heading of the bands: "counted"
+    :param columns: headings of the columns
+    :param groups: headings above them, each with its number of columns; empty for none
+    :param written: whether cells have room for their numbers
+    :param words: blocks with the same content in words
     """
 
     corner: str
@@ -93,16 +94,16 @@ class Matrix(Graphic, frozen=True, kw_only=True):
     words: tuple[Block, ...]
 
     def shows_change(self) -> bool:
-        """Return whether a cell has the colour of a change."""
+        """Return whether a cell is coloured as a change."""
         lines = (line for band in self.bands for line in band.lines)
         return any(cell.sign for line in lines for cell in line.cells)
 
     def plain(self) -> tuple[Block, ...]:
-        """Return the same in words."""
+        """Return the same content in words."""
         return self.words
 
     def data(self) -> object:
-        """Return what is read out of cells without numbers, line by line; None where all have."""
+        """Return the titles of all cells, by line; None if the cells show their numbers."""
         if self.written:
             return None
         return {
@@ -113,16 +114,16 @@ class Matrix(Graphic, frozen=True, kw_only=True):
 
     @property
     def size(self) -> str:
-        """How large the cells are: "written" ones have their number in them."""
+        """Return the size of the cells: "written" if they show numbers, else "small" or "tiny"."""
         if self.written:
             return "written"
         return "small" if len(self.columns) <= MOST_SMALL else "tiny"
 
 
 def shade_of(value: float | None, largest: float) -> int:
-    """Return the shading of a number: 0 only of nothing.
+    """Return the shading of a number, 1 to ``SHADES``; 0 for None and for 0.
 
-    :param largest: has the darkest shade
+    :param largest: absolute value with the darkest shade; if it is 0, all shades are 0
     """
     if not value or not largest:
         return 0
@@ -130,5 +131,5 @@ def shade_of(value: float | None, largest: float) -> int:
 
 
 def largest_of(*columns: Sequence[float | None]) -> float:
-    """Return the largest number, whatever its sign; 0 where there is none."""
+    """Return the largest absolute value; 0 if there is none."""
     return max((abs(value) for column in columns for value in column if value), default=0.0)

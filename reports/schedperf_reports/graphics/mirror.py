@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two histograms as mirrored bars: base grows to the left, new to the right.
+"""Draw two histograms as mirrored bars: base grows to the left, new to the right.
 
-A bin shows its difference only where that is significant.
+A bin shows its difference only if it is significant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from schedperf.model.counted import Bins
 from schedperf_reports.blocks import Block, Graphic
+from schedperf_reports.words.quantities import format_number, format_share
 from schedperf_reports.words.rows import count_compared, count_of, side_place
-from schedperf_reports.words.units import format_number, format_share
 
-# What ``changed`` of the record says.
+# The values of ``changed`` in the record.
 NOISE_WORDS: Mapping[bool | None, str] = {
     True: "significant",
     False: "not significant",
@@ -25,10 +25,10 @@ class MirrorBin(Struct, frozen=True, kw_only=True):
     """One bin.
 
     :param label: its lower edge: "512 ns"
-    :param base: share of the events of base, 0 to 1; None where base has none
-    :param new: likewise
-    :param difference: new - base with its interval in words, in points of per cent; "" where it is
-        not significant, or unknown
+    :param base: share of the events of base, 0 to 1; None if not recorded
+    :param new: the same for new
+    :param difference: new - base with its 95% CI in words, in percentage points; "" if it is
+        unknown or not significant
     :param title: all numbers in words
     """
 
@@ -43,9 +43,9 @@ class Mirror(Graphic, frozen=True, kw_only=True):
     """Histograms of two sides over the same bins.
 
     :param sides: names of base and of new
-    :param what: what is in the bins, with its unit: "a call takes"
-    :param totals: how many events each side has, in words
-    :param words: blocks that say the same without a page
+    :param what: label of the bins: "a call takes"
+    :param totals: number of events of each side, in words
+    :param words: blocks with the same content in words
     """
 
     what: str
@@ -59,28 +59,28 @@ class Mirror(Graphic, frozen=True, kw_only=True):
         return any(drawn.difference for drawn in self.bins)
 
     def plain(self) -> tuple[Block, ...]:
-        """Return the same in words."""
+        """Return the same content in words."""
         return self.words
 
     @property
     def place(self) -> int:
-        """Which colour and shape the new side has."""
+        """Return the number of the new side's colour and shape."""
         return side_place(self.sides[1])
 
     def part(self, share: float | None) -> float:
-        """Return the length of a bar, 1 is the longest one."""
+        """Return the length of a bar relative to the longest bar, 0 to 1; 0 for None."""
         shares = [value for drawn in self.bins for value in (drawn.base, drawn.new) if value]
         return round((share or 0.0) / max(shares), 3) if shares else 0.0
 
     def share(self, share: float | None) -> str:
-        """Write the number beside a bar."""
+        """Format the number beside a bar."""
         return format_share(share)
 
 
 def mirror_bins(bins: Bins, labels: Sequence[str]) -> tuple[MirrorBin, ...]:
     """Return the bins of two compared histograms.
 
-    :param labels: of the lower edges, shape (bins,)
+    :param labels: labels of the lower edges, shape (bins,)
     """
     return tuple(_bin(bins, index, label) for index, label in enumerate(labels))
 
@@ -106,13 +106,10 @@ def _points(share: float) -> str:
     return f"{'+' if rounded > 0.0 else ''}{format_number(rounded)}"
 
 
-def _difference(bins: Bins, index: int) -> float:
-    return (bins.new[index] or 0.0) - (bins.base[index] or 0.0)
-
-
 def describe_bins(bins: Bins, labels: Sequence[str], what: str) -> str:
     """State how many bins changed significantly, and which of them changed most.
 
+    :param labels: labels of the lower edges, shape (bins,)
     :param what: the events that are counted in the bins, in plural: "calls"
     """
     runs = count_compared(bins)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Boxes of a first screen: side by side where there is room, folded where there is not.
+"""Define boxes that a page shows side by side, and content that it folds.
 
-They hold ordinary blocks, which is all that other formats show of them.
+They contain ordinary blocks; formats other than HTML show these blocks.
 """
 
 from schedperf_reports.blocks import Block, Graphic, Text, Tone
@@ -10,9 +10,9 @@ from schedperf_reports.blocks import Block, Graphic, Text, Tone
 class Panel(Graphic, frozen=True, kw_only=True):
     """One box.
 
-    :param caption: its heading, which says the finding: "comparable: yes"
-    :param aside: what belongs to the heading, and is less than it; "" where nothing does
-    :param brief: whether a text of one screen has the heading
+    :param caption: its heading, which states the finding: "comparable: yes"
+    :param aside: secondary text of the heading; "" for none
+    :param brief: whether a brief text includes the heading
     """
 
     blocks: tuple[Block, ...]
@@ -27,7 +27,7 @@ class Panel(Graphic, frozen=True, kw_only=True):
 
 
 class Panels(Graphic, frozen=True, kw_only=True):
-    """Boxes side by side; the caption names them for those who do not see that."""
+    """Boxes side by side; the caption names them for screen readers."""
 
     panels: tuple[Panel, ...]
 
@@ -37,16 +37,18 @@ class Panels(Graphic, frozen=True, kw_only=True):
 
 
 class Fold(Graphic, frozen=True, kw_only=True):
-    """Blocks that a page shows when their caption is pressed; print and other formats always.
+    """Blocks that a page shows when the reader opens the caption.
 
-    :param repeats: the blocks say in full what a text of everything says elsewhere
+    Other formats show the blocks, unless they repeat others.
+
+    :param repeats: whether the blocks repeat what a full text report has elsewhere
     """
 
     blocks: tuple[Block, ...]
     repeats: bool = False
 
     def plain(self) -> tuple[Block, ...]:
-        """Return the blocks, () where they repeat others."""
+        """Return the blocks; () if they repeat others."""
         return () if self.repeats else self.blocks
 
     def inner(self) -> tuple[Block, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results with a column per side: value, change, interval and step in each cell.
+"""Draw results with a column per side: value, change, interval and step in each cell.
 
 ::
 
@@ -16,16 +16,16 @@ from msgspec import Struct
 from schedperf_reports.blocks import Block, Cell, Column, Graphic, Table, Tone
 from schedperf_reports.words.rows import side_place
 
-# Columns that each part of a table has where the sides do not fit beside each other: the result
+# Columns that are repeated in each part of a table if the sides do not fit side by side: the result
 # and base.
 REPEATED = 2
 
 
 class SideTitle(Struct, frozen=True, kw_only=True):
-    """What heads the column of a side.
+    """The heading of a side's column.
 
     :param name: its role: "new2"
-    :param short: the label, or what is written where that is too long
+    :param short: the label, or a shorter text if the label is too long
     """
 
     name: str
@@ -34,18 +34,19 @@ class SideTitle(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> int:
-        """Which colour and shape it has."""
+        """Return the number of its colour and shape."""
         return side_place(self.name)
 
 
 class SideFigures(Struct, frozen=True, kw_only=True):
-    """One cell; "" where there is nothing to write.
+    """One cell; empty texts are not printed.
 
-    :param change: from base: "-5.4%*"
-    :param interval: of the change
-    :param step: change from the side before it
+    :param change: change from base with the mark of its verdict: "-5.4%*"; "invalid"
+    :param interval: 95% CI of the change
+    :param step: change from the side in the previous column
+    :param step_interval: 95% CI of the step
     :param extreme: "best" or "worst"
-    :param title: what a reader may ask for: the verdict and n
+    :param title: tooltip: the verdict and n
     """
 
     value: str
@@ -59,7 +60,7 @@ class SideFigures(Struct, frozen=True, kw_only=True):
 
 
 class SideRow(Struct, frozen=True, kw_only=True):
-    """One result: a cell for each side, base first; without cells a heading of those below it."""
+    """One result with a cell per side, base first; without cells, a heading for the rows below."""
 
     name: str
     cells: tuple[SideFigures, ...] = ()
@@ -68,8 +69,9 @@ class SideRow(Struct, frozen=True, kw_only=True):
 class SideColumns(Graphic, frozen=True, kw_only=True):
     """The results of several sides, a row per result and a column per side.
 
-    :param brief: whether a text of one screen has it
-    :param limit: rows that a terminal lists
+    :param sides: headings of the columns, base first
+    :param brief: whether a brief text includes it
+    :param limit: number of results that a terminal lists
     """
 
     sides: tuple[SideTitle, ...]
@@ -95,7 +97,7 @@ class SideColumns(Graphic, frozen=True, kw_only=True):
         )
 
     def inner(self) -> tuple[Block, ...]:
-        """Return nothing: the page draws the cells itself."""
+        """Return (): the page draws the cells itself."""
         return ()
 
 
@@ -108,7 +110,7 @@ def _lines(row: SideRow, sides: int) -> Iterator[tuple[Cell, ...]]:
         for cell in row.cells
     )
     yield (Cell(text=row.name), *first)
-    # What continues a row has no name.
+    # A continued row has no name.
     yield from _below([cell.interval for cell in row.cells])
     yield from _below([cell.step and f"step {cell.step}" for cell in row.cells])
 

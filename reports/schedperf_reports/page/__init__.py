@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Blocks as one self-contained HTML page."""
+"""Render blocks as one self-contained HTML page."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which parts of a page are one line until they are opened: those without a change.
+"""Decide which parts of a page are folded: those without a change.
 
-What shows a change stays open: a bold, good or bad cell in a table, a coloured cell or bar in a
-drawing, a drawing of cache lines. The rows of what is folded are in a ``noscript`` element, which
-is plain text for a browser that runs scripts and the table itself for one that does not.
+Parts with a change stay open: a bold, good or bad cell in a table, a coloured cell or bar in a
+drawing, or a drawing of cache lines. Folded rows are in a ``noscript`` element: a browser that runs
+scripts sees plain text, and one that does not shows the table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,13 +13,17 @@ from schedperf_reports.graphics.panels import Panel, Panels
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.states import State
 
-# Chapters whose sections are evidence, or what it rests on.
+# Chapters whose sections are evidence, or the basis of it.
 FOLDED_CHAPTERS = ("scheduler", "profile", "memory", "environment")
 CHANGE_TONES = ("strong", "good", "bad")
 
 
 def is_unchanged(blocks: Sequence[Block], state: State | None) -> bool:
-    """Return whether a section shows no change, by its count, and else by what is drawn."""
+    """Return whether a section shows no change.
+
+    With a count of changes in ``state``, the count must be 0, and no drawing may show a change;
+    without a count, no block may show a change.
+    """
     if state is None or state.changed is None:
         return not has_change(blocks)
     return state.changed == 0 and not any(
@@ -28,7 +32,7 @@ def is_unchanged(blocks: Sequence[Block], state: State | None) -> bool:
 
 
 def has_change(blocks: Iterable[Block]) -> bool:
-    """Return whether any of the blocks, or of those in them, shows a change."""
+    """Return whether any of the blocks, or of their inner blocks, shows a change."""
     return any(map(_shows_change, blocks))
 
 
@@ -40,15 +44,15 @@ def _shows_change(block: Block) -> bool:
 
 
 def is_folded_table(table: Table) -> bool:
-    """Return whether a table is one line: a reference, or one that could show changes but has none.
+    """Return whether a table is folded: a reference table, or a table of changes that shows none.
 
-    A table of which a page hides the unchanged rows could.
+    A table has ``quiet``, the unchanged rows that a page hides, only if it can show changes.
     """
     return table.limit == 0 or (bool(table.quiet) and not has_change((table,)))
 
 
 def count_rows(blocks: Iterable[Block]) -> str:
-    """Return what a folded section has, where nothing was counted: ``12 rows, 3 items``."""
+    """Describe the content of a folded section that counts no changes: ``12 rows, 3 items``."""
     shown = list(_without_folds(blocks))
     tables = [block for block in shown if isinstance(block, Table)]
     counts = {

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write the head and foot of a page, without templates, which load slowly."""
+"""Define the content of the head and the foot of a page.
+
+The module imports no templates, which load slowly.
+"""
 
 from msgspec import Struct
 
 
 class PageSource(Struct, frozen=True, kw_only=True):
-    """One of what a page compares.
+    """One input of the comparison on a page.
 
-    :param name: "base", "new": its colour and shape are drawn beside its label
-    :param digest: of the file, ``created`` when it was recorded; "" where there is none
-    :param as_base: the command for a shell that makes this side base; "" where there is none
+    :param name: "base", "new", "new2" …, whose colour and shape are drawn beside the label
+    :param digest: SHA-256 of the recorded data; "" if unknown
+    :param created: time of recording; "" if unknown
+    :param as_base: shell command that makes this side base; "" if there is none
     """
 
     name: str
@@ -21,13 +25,13 @@ class PageSource(Struct, frozen=True, kw_only=True):
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """What stands above and below the sections.
+    """The text above and below the sections.
 
-    :param title: of the browser's window
+    :param title: title of the browser window
     :param sides: base first
-    :param schema: of the data that the page shows
-    :param brief: the first screen as Markdown, to be copied; "" where the page has none
-    :param lkml: the text for a mailing list, to be copied; "" where the page has none
+    :param schema: schema of the data on the page
+    :param brief: the first screen as Markdown for copying; "" if there is none
+    :param lkml: the text for a mailing list, for copying; "" if there is none
     """
 
     title: str

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The self-contained HTML page: sections of blocks, a head, our scripts and a policy.
+"""Write the self-contained HTML page: head, sections, scripts and a Content-Security-Policy.
 
-What the page shows is untrusted: the templates escape by
-default, each expression is cleaned on its way out, and a Content-Security-Policy
-allows our scripts by their hashes and no network at all.
+The content is untrusted: the templates escape by default, each expression is cleaned when it is
+printed, and the policy allows only our own scripts, by their hashes, and no network access.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,7 @@ from schedperf_reports.page.views import (
 from schedperf_reports.sections import CHAPTERS
 from schedperf_reports.words.rows import side_place
 
-# What every page can do, in this order: each needs what stands before it.
+# Scripts of every page, in dependency order.
 FRAME_SCRIPTS = (
     "page.js",
     "page_later.js",
@@ -48,11 +47,10 @@ FRAME_SCRIPTS = (
 class Described(Struct, frozen=True, kw_only=True):
     """One section of the page.
 
-    :param name: its anchor: ``#layout``
-    :param chapter: one of ``CHAPTERS``, under which the list of sections has it; "" where there are
-        no chapters
-    :param is_absent: it only names what this page lacks
-    :param line: what stands behind the title where the section is folded; None: it is open
+    :param name: its name, and the id of its element: "layout"
+    :param chapter: one of ``CHAPTERS``, under which the section is listed; "" without chapters
+    :param is_absent: whether it only lists what this page lacks
+    :param line: text after the title if the section is folded; None if it is open
     """
 
     name: str
@@ -66,8 +64,8 @@ class Described(Struct, frozen=True, kw_only=True):
 class Chapter(Struct, frozen=True, kw_only=True):
     """One entry of the list of sections.
 
-    :param keys: which go to it, one after the other: "gb"; "" for none
-    :param is_absent: the page has nothing of it
+    :param keys: keys that jump to it, typed in sequence: "gb"; "" for none
+    :param is_absent: whether its only section lists what the page lacks
     """
 
     title: str
@@ -77,7 +75,10 @@ class Chapter(Struct, frozen=True, kw_only=True):
 
     @property
     def nested(self) -> tuple[Described, ...]:
-        """Those with an entry below its own, which leads to the first."""
+        """Return the sections that are listed below it.
+
+        Sections that only list what the page lacks, and one with the chapter's title, are not.
+        """
         return tuple(
             section
             for section in self.sections
@@ -86,9 +87,9 @@ class Chapter(Struct, frozen=True, kw_only=True):
 
 
 def describe_head(comparison: Comparison, other_bases: Sequence[str] = ()) -> Head:
-    """Return what stands above and below a comparison.
+    """Return the text above and below a comparison.
 
-    :param other_bases: a command for each side but the base, which makes it base
+    :param other_bases: for each side except base, the command that makes it base; () for none
     """
     commands = ("", *(other_bases or [""] * len(comparison.sides[1:])))
     labels = name_sides(comparison)
@@ -120,7 +121,7 @@ def render_sections(head: Head, sections: Sequence[Described]) -> str:
     style = "".join(
         shorten(read_template(name)) for name in ("page.css", *own_files(kinds, ".css"))
     )
-    # The file says what it is without a charset of the network: browsers then read it as UTF-8.
+    # The file declares its charset itself, because it may be opened without HTTP headers.
     return (
         environment()
         .get_template("page.html.j2")
@@ -170,7 +171,7 @@ def _chapters(sections: Sequence[Described]) -> list[Chapter]:
 
 def _policy(scripts: Iterable[str]) -> str:
     allowed = " ".join(f"'{hash_of(text)}'" for text in scripts)
-    # Scripts set styles, and offer files to save by addresses of data in the page.
+    # Scripts set styles, and offer downloads by data URLs.
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Blocks as the page draws them: each by the template of its kind, cleaned and escaped."""
+"""Render blocks for the page: each by the template of its kind, cleaned and escaped."""
 
 import base64
 import gzip
@@ -36,36 +36,37 @@ from schedperf_reports.words.clean import clean
 
 TEMPLATES = "schedperf_templates"
 
-# Longer than any symbol or command line; a megabyte of text in a name must not become the page.
+# Longer than any symbol or command line, so that a huge name does not fill the page.
 LONGEST_TEXT = 2000
 
 
-# Of a large record, level 9 saves 3% more than level 6.
+# For a large record, level 9 saves 3% more than level 6.
 COMPRESSION_LEVEL = 9
 
-# A table in what a row opens to is only read, unless it has more rows than are seen at a glance.
+# A table in the details of a row is static, unless it has more rows than this.
 MOST_ROWS_ONLY_READ = 7
 
-# Smaller ones are as quick to read as they are.
+# Smaller tables need no sorting or searching.
 LEAST_COMPRESSED_BYTES = 20_000
 
 NOTHING = Markup()
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """One block as its template draws it.
+    """The data with which a template renders one block.
 
     :param section: name of its section
-    :param number: of the block in its section; of what a row opens to "3-0-1"
-    :param ids: the element ids of a table's rows, "" where a row has none
-    :param links: for each item of a list, its evidence; of a drawing, all that it cites in one
-    :param island: a graphic's data as an element that a script reads
-    :param plain: what says the same as a graphic in words
-    :param details: for each row of a table, what it opens to; empty where nothing does
-    :param is_live: a table that a script lets the reader sort, search and copy
-    :param is_folded: it is one line until it is opened
-    :param is_lazy: what is folded is text for scripts; not in what is folded itself, because
-        ``noscript`` elements cannot be nested
+    :param number: index of the block in its section: "3"; of the second block in the details of the
+        first row of a table, "3-0-1"; inside of a graphic, "3-plain-0"
+    :param ids: element ids of a table's rows; "" for a row without one
+    :param links: links to evidence for each item of a list; for a drawing, all links together
+    :param island: HTML element with a graphic's data for its script
+    :param plain: the blocks inside of a graphic, rendered
+    :param details: details of each row of a table; empty if no row has details
+    :param is_live: whether a script lets the reader sort, search and copy the table
+    :param is_folded: whether it is one line until it is opened
+    :param is_lazy: whether the folded content is in a ``noscript`` element; false inside of other
+        folded content, because ``noscript`` elements cannot be nested
     """
 
     block: Block
@@ -83,7 +84,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 @cache
 def environment() -> Environment:
-    """Return the templates; each of their expressions is cleaned and escaped."""
+    """Return the template environment, in which every expression is cleaned and escaped."""
     made = Environment(
         loader=PackageLoader(TEMPLATES, ""),
         autoescape=True,
@@ -99,34 +100,42 @@ def environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    # Every expression of the template passes here before it is escaped; what is Markup was made
-    # by a macro or by this module.
+    # Every expression of a template passes here before it is escaped; Markup objects come from
+    # macros or from this module.
     return value if isinstance(value, Markup) else clean(str(value), limit=LONGEST_TEXT)
 
 
 def read_template(name: str) -> str:
-    """Return one of our own files as it is."""
+    """Return the text of a file of the package ``schedperf_templates``, unchanged.
+
+    :param name: path in the package: "blocks/chart.css"
+    """
     return files(TEMPLATES).joinpath(name).read_text(encoding="utf-8")
 
 
-_NOT_SHIPPED = re.compile(r"^\s*(?://.*|/\*.*\*/)?\n|^[ \t]+", re.MULTILINE)
+_NOT_SHIPPED = re.compile(r"^[ \t]*(?://.*|/\*.*\*/)?\n|^[ \t]+", re.MULTILINE)
 
 
 def shorten(text: str) -> str:
-    """Return a script or a style sheet without comments that have lines of their own and indents.
+    """Return a script or a style sheet without indentation and without comments on their own lines.
 
-    They are a fifth of the text; the sources have them.
+    These are a fifth of the text.
     """
     return _NOT_SHIPPED.sub("", text)
 
 
 def kind_of(block: Block) -> str:
-    """Return the name of the templates that draw a block."""
+    """Return the kind of a block, after which its template is named: "sidecolumns"."""
     return type(block).__name__.lower()
 
 
 def own_files(kinds: Iterable[str], suffix: str) -> list[str]:
-    """Return the style sheets or scripts of some kinds of blocks: KIND.css, KIND_PART.css."""
+    """Return the paths of the style sheets or scripts of some kinds of blocks, sorted.
+
+    They are named KIND.css or KIND_PART.css.
+
+    :param suffix: ".css" or ".js"
+    """
     folder = files(TEMPLATES).joinpath("blocks")
     prefixes = set(kinds)
     file_names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix))
@@ -135,7 +144,7 @@ def own_files(kinds: Iterable[str], suffix: str) -> list[str]:
 
 
 def all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield blocks and all that is in them."""
+    """Yield blocks, those inside of graphics, and those in the details of table rows."""
     for block in blocks:
         yield block
         if isinstance(block, Graphic):
@@ -146,12 +155,12 @@ def all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 class Within(Struct, frozen=True, kw_only=True):
-    """What the blocks that are drawn are in.
+    """The context in which blocks are rendered.
 
     :param section: name of the section
-    :param is_in_row: they are what a row opens to
-    :param is_folded: something above them is folded
-    :param folds: whether tables without a change are one line
+    :param is_in_row: whether they are the details of a row
+    :param is_folded: whether they are inside of a folded part
+    :param folds: whether tables without a change are folded
     """
 
     section: str
@@ -188,7 +197,7 @@ def _view(block: Block, number: str, within: Within) -> View:
             inside = replace(within, is_in_row=True, is_folded=is_asked_for)
             return replace(
                 view,
-                # Who opens what shows no change wants to see it.
+                # A reader who opens the details of an unchanged row wants to see the tables.
                 block=replace(block, quiet=()) if is_asked_for else block,
                 ids=tuple(within.anchors.take(within.section, anchor) for anchor in ids),
                 details=tuple(
@@ -212,8 +221,8 @@ def _view(block: Block, number: str, within: Within) -> View:
 class Link(NamedTuple):
     """A link to evidence.
 
-    :param href: "" if it is not on the page
-    :param shows: what the drawing that it leads to shows of it; "" without a drawing
+    :param href: URL; "" if the evidence is not on the page
+    :param shows: description of the target in a drawing; "" without a drawing
     """
 
     href: str
@@ -222,10 +231,10 @@ class Link(NamedTuple):
 
 
 class Anchors:
-    """Which element ids the page has, so that no link leads nowhere and no id is used twice.
+    """The element ids on the page, which are unique and are the targets of all links to evidence.
 
-    :param sections: names and titles
-    :param blocks: those of each section
+    :param sections: title of each section, by name
+    :param blocks: blocks of each section, by name
     """
 
     def __init__(self, sections: Mapping[str, str], blocks: Mapping[str, Sequence[Block]]) -> None:
@@ -235,7 +244,7 @@ class Anchors:
         self._unused = set(self._rows)
 
     def take(self, section: str, anchor: str) -> str:
-        """Return the id for a row; "" when an earlier row has it."""
+        """Return the id for a row; "" if an earlier row has it, or if the anchor is empty."""
         row_id = anchor_id(section, anchor)
         if not anchor or row_id not in self._unused:
             return ""
@@ -243,7 +252,10 @@ class Anchors:
         return row_id
 
     def link(self, evidence: str) -> Link:
-        """Return the link for evidence: to its drawing, else to its row or section."""
+        """Return the link for evidence: to its drawing, else to its row or section.
+
+        The link has no URL if the page lacks the section.
+        """
         section, _, row = evidence.partition("#")
         if section not in self._sections:
             return Link("", evidence)
@@ -257,7 +269,7 @@ class Anchors:
 
 
 def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, str]]:
-    # The id that a row may have, and what the row is of.
+    # The possible id of a row, and the row's subject.
     for section, some in blocks.items():
         for block in all_blocks(some):
             if isinstance(block, Table):
@@ -268,8 +280,8 @@ def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, st
 def _drawn_rows(
     blocks: Mapping[str, Sequence[Block]],
 ) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    # The section and the row that a drawing shows, the address of the drawing, and what it shows;
-    # what is drawn first comes last, so that it is kept.
+    # Section and row of a drawing, the URL of the drawing, and its description; the first drawing
+    # comes last, so that it is kept.
     for section, some in blocks.items():
         numbered = list(_numbered_graphics(some, ""))
         for number, graphic in reversed(numbered):
@@ -282,7 +294,7 @@ def _drawn_rows(
 
 
 def _numbered_graphics(blocks: Sequence[Block], prefix: str) -> Iterator[tuple[str, Graphic]]:
-    # With the numbers that draw_blocks gives them.
+    # With the numbers from draw_blocks.
     for index, block in enumerate(blocks):
         if isinstance(block, Graphic):
             number = f"{prefix}{index}"
@@ -291,7 +303,10 @@ def _numbered_graphics(blocks: Sequence[Block], prefix: str) -> Iterator[tuple[s
 
 
 def draw_island(graphic: Graphic) -> Markup:
-    """Return a graphic's data as an element that ``page.island`` reads, or nothing."""
+    """Return an element with a graphic's data, which ``page.island`` of the scripts reads.
+
+    Large data are compressed. Return an empty text if the graphic has no data.
+    """
     if isinstance(graphic, Download):
         packed = compress(graphic.write())
         return Markup('<script type="application/gzip">{}</script>').format(packed)
@@ -308,18 +323,21 @@ def draw_island(graphic: Graphic) -> Markup:
 
 
 def hash_of(text: str) -> str:
-    """Return the hash of a script as a browser checks it: ``sha256-…``."""
+    """Return the hash of a script in the form of a Content-Security-Policy: ``sha256-…``."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def compress(text: str) -> Markup:
-    """Return a text as gzip in base64, the same each time; ``page.unpack`` reads it."""
+    """Return a text as gzip in base64, which ``page.unpack`` of the scripts reads.
+
+    Equal texts give equal results.
+    """
     packed = gzip.compress(text.encode(), COMPRESSION_LEVEL, mtime=0)
     return Markup(base64.b64encode(packed).decode())  # noqa: S704 # base64 has no markup
 
 
 def make_safe(value: object) -> object:
-    """Return a JSON value with clean texts and without NaN."""
+    """Return a JSON value with cleaned texts, and None in place of NaN and infinity."""
     if isinstance(value, str):
         return clean(value, limit=LONGEST_TEXT)
     if isinstance(value, Mapping):

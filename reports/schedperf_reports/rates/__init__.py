@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compared rates as cells, tables, maps and histograms."""
+"""Render compared rates as cells, tables, maps and histograms."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cells of compared rates: what a rate is per, its values, and why a change or interval is missing.
+"""Format compared rates: denominator, values, and why a change or an interval is missing.
 
 Rows are those of :class:`schedperf.model.counted.RateRow`.
 """
@@ -23,10 +23,7 @@ from schedperf_reports.blocks import (
     Text,
     Tone,
 )
-from schedperf_reports.words.remarks import explain_correction
-from schedperf_reports.words.rows import count_changes, count_of
-from schedperf_reports.words.states import Noted, State
-from schedperf_reports.words.units import (
+from schedperf_reports.words.quantities import (
     MISSING,
     TOO_WIDE,
     WIDEST_INTERVAL,
@@ -34,11 +31,15 @@ from schedperf_reports.words.units import (
     format_interval,
     is_wide,
 )
+from schedperf_reports.words.remarks import explain_correction
+from schedperf_reports.words.rows import count_changes, count_of
+from schedperf_reports.words.states import Noted, State
 
 Row = TypeVar("Row", bound=RateRow)
 Row_co = TypeVar("Row_co", bound=RateRow, covariant=True)
 
-# Counts an operation below this are written for so many operations, as nobody reads 0.0001375.
+# Counts per operation below this are printed per many operations, because 0.0001375 is hard to
+# read.
 SMALLEST_COUNT = 0.1
 OPERATIONS = 1000
 
@@ -46,9 +47,9 @@ OPERATIONS = 1000
 PLAIN_UNITS = ("task", "level")
 QUANTILES = ("p50", "p90", "p99", "p99.9")
 
-# What a count is divided by, best first: wakeups (a share of two counts), operations, time.
+# Denominators of counts, best first: wakeups (a share of two counts), operations, time.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
-# A page shows some rows that are not significant too, for scale, and hides the rest.
+# A page shows some rows that are not significant, for scale, and hides the others.
 QUIET_WORD = "not significant"
 
 # How base and new are averaged.
@@ -58,18 +59,21 @@ _MEAN = (
     "change; of maxima the median"
 )
 
-# In front of a change, to keep the numbers aligned; screen readers and copies drop bold type.
+# Printed before a change, to keep the numbers aligned; screen readers and copies drop bold type.
 CHANGED = "*"
 DRIFTED = "?"
 
-# When a row of any section gets the first mark.
+# Legend, printed when a row of any section gets the first mark.
 RULE = f"q < {FALSE_DISCOVERY_RATE:g} and a change of {percent(SMALLEST_EFFECT)} or more"
 
-# The caption has a common n; different ones are missed.
+# The caption states a common n; a different n is marked as missing runs.
 RUNS_PRIORITY = REFERENCE_PRIORITY - 2
 # The denominator is the first column, the CI the last.
 PER_COLUMN = Column(
-    title="per", priority=2, explains="denominator of the values in the columns `base` and `new`"
+    title="per",
+    priority=2,
+    as_heading=True,
+    explains="denominator of the values in the columns `base` and `new`",
 )
 
 
@@ -85,7 +89,7 @@ def compared_columns(direction: str) -> tuple[Column, ...]:
             title="change",
             align="right",
             explains=f"change of new vs base; {direction}. "
-            f"{CHANGED}: significant, {RULE}; {DRIFTED}: significant, but drift may be the cause",
+            f"{CHANGED}: significant, {RULE}; {DRIFTED}: significant, but may be drift",
         ),
         Column(
             title="95% CI",
@@ -114,9 +118,9 @@ WIDE = f"the ends differ by more than a factor of {WIDEST_INTERVAL:g} (record mo
 
 
 class Shown(Struct, Generic[Row_co], frozen=True):
-    """A row as it is shown.
+    """A row in the form in which it is printed.
 
-    :param is_rare: its counts are written per 1000 operations, however large they are
+    :param is_rare: whether its counts are printed per 1000 operations, whatever their size
     :param twins: rows of the same count with another denominator
     """
 
@@ -126,18 +130,17 @@ class Shown(Struct, Generic[Row_co], frozen=True):
 
 
 def gather_twins(rows: Iterable[Row]) -> list[Shown[Row]]:
-    """Return the rows that say most, each with those that say the same per something else.
+    """Group rows of the same count: the most informative denominator, and the others.
 
-    A rate a wakeup says more than one an operation, and that more than one a second, which a
-    slower kernel lowers for everything; where nothing else is known, the rate a second is all
-    there is.
+    A rate per wakeup is more informative than one per operation. A rate per second is the least
+    informative, because a slower kernel lowers all of them; it is used if it is the only one.
     """
     listed = list(rows)
     rare = _rare_units(listed)
     groups: dict[object, list[Shown[Row]]] = {}
     for index, row in enumerate(listed):
         shown = Shown(row, is_rare=is_plain_rate(row) and row.unit in rare)
-        # Joules an operation and watts are two things, and so are shares.
+        # Joules per operation and watts are different quantities, and so are shares.
         counted, has_divisor, _ = row.unit.partition("/")
         groups.setdefault((row.identity, counted) if has_divisor else index, []).append(shown)
     first = {id(row): index for index, row in enumerate(listed)}
@@ -149,7 +152,8 @@ def gather_twins(rows: Iterable[Row]) -> list[Shown[Row]]:
 
 
 def _rare_units(rows: Iterable[RateRow]) -> set[str]:
-    # What stands below each other is compared: one rare count, and all are of so many operations.
+    # Rows in a column are compared by eye: if one count is rare, all are printed per 1000
+    # operations.
     return {
         row.unit
         for row in rows
@@ -163,14 +167,17 @@ def is_plain_rate(row: RateRow) -> bool:
 
 
 def main_rows(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that say most, without those that say the same per something else."""
+    """Return the most informative row of each count, without its other denominators."""
     return [shown.row for shown in gather_twins(rows)]
 
 
 def describe_rate(shown: Shown[RateRow]) -> tuple[str, str, str]:
-    """Return what a rate is per, and its values of both sides in one scale.
+    """Return the denominator of a rate, and its values on both sides in one scale.
 
-    :return: ``("1000 messages", "1.375", "0.719")``
+    Shares, means, quantiles and maxima have no denominator; the first text then is what they are.
+
+    :return: denominator, base, new: ``("1000 messages", "1.375", "0.719")``,
+        ``("share", "84.0%", "-")``
     """
     row = shown.row
     counted, per = row.unit.partition("/")[0], divisor_of(row)
@@ -186,7 +193,7 @@ def describe_rate(shown: Shown[RateRow]) -> tuple[str, str, str]:
 
 
 def divisor_of(row: RateRow) -> str:
-    """Return what a count was divided by: "message", "second"; "" for a share or a mean."""
+    """Return the denominator of a count: "message", "second"; "" for a share or a mean."""
     per = row.unit.partition("/")[2]
     return {"s": "second"}.get(per, per)
 
@@ -213,12 +220,12 @@ def is_compared(row: RateRow) -> bool:
 
 
 def change_of(row: RateRow) -> str:
-    """Write the change; of a row that is not to be compared, that it is invalid."""
+    """Format the change in percent; "invalid" if the row must not be compared."""
     return "invalid" if is_invalid(row) else format_change(row.ratio)
 
 
 def interval_of(row: RateRow) -> str:
-    """Write the CI of the change; an unbounded one is a dash."""
+    """Format the CI of the change; "-" if a bound is missing, "too wide" if it is useless."""
     return format_interval(row.ci_low, row.ci_high)
 
 
@@ -238,11 +245,11 @@ def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
 
 
 def compared_cells(shown: Shown[RateRow], texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
-    """Return the cells of :data:`COMPARED`, which sort by the numbers of the record.
+    """Return the cells of :data:`COMPARED`: base, new, change and CI.
 
-    What changed or drifted has its mark.
+    A page sorts them by the numbers of the record. Changed and drifted rows have marks.
 
-    :param texts: base and new, where they are written in a way of their own
+    :param texts: texts for base and new; None for those of :func:`describe_rate`
     """
     row = shown.row
     base, new = texts or describe_rate(shown)[1:]
@@ -283,10 +290,10 @@ def tone_of(row: RateRow) -> Tone:
     return "muted" if is_invalid(row) else "plain"
 
 
-def say_runs_once(table: Table) -> Table:
-    """Move the column "n" into the caption if all rows have the same n.
+def move_n_to_caption(table: Table) -> Table:
+    """Move :data:`RUNS_COLUMN` into the caption if all rows have the same n.
 
-    :param table: may have :data:`RUNS_COLUMN`
+    A table of one row, or without this column, is returned unchanged.
     """
     if RUNS_COLUMN not in table.columns or len(table.rows) < 2:  # noqa: PLR2004 # a repetition
         return table
@@ -304,17 +311,20 @@ def say_runs_once(table: Table) -> Table:
 
 
 def quiet_rows(rows: Sequence[RateRow], shown: int) -> tuple[bool, ...]:
-    """Return which rows a page hides: unchanged rows after the first ``shown`` rows.
+    """Return, for each row, whether a page hides it: if it is not significant.
 
-    :param shown: number of rows that are always visible, for scale
+    :param shown: number of first rows that a page always shows, for scale
     """
     return tuple(index >= shown and not row.changed for index, row in enumerate(rows))
 
 
 def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
-    """Yield how many rows changed and which of them most, then the legend.
+    """Yield how many rows changed and which changed most, then which are worth a look.
 
-    :param rows: rows that may be compared; without any, nothing is yielded
+    Rows with another denominator are not counted again.
+
+    :param rows: rows of a section; invalid ones are ignored, and without values of a new side,
+        nothing is yielded
     """
     valid = [shown for shown in gather_twins(rows) if not is_invalid(shown.row)]
     valid_rows = [shown.row for shown in valid]
@@ -331,9 +341,10 @@ def state_of(
     name: Callable[[Row], str],
     can_explain: Callable[[Row], bool] = lambda _: True,
 ) -> State:
-    """Return how many of the rows changed, counted as in :func:`lead`.
+    """Return the number of changed rows, counted as in :func:`lead`, and the noted rows.
 
-    :param can_explain: False of rows that only divide the result differently, as CPU time does
+    :param can_explain: returns False for rows that only restate the result, such as CPU time; they
+        are counted, but not noted
     """
     valid = [row for row in main_rows(rows) if not is_invalid(row)]
     is_known = any(row.changed is not None for row in valid)
@@ -343,7 +354,7 @@ def state_of(
 
 
 def _note_rows(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Noted]:
-    # Significant ones first, then the largest.
+    # Significant changes first, then the largest.
     for row in sorted(rows, key=lambda row: (not row.changed, distance(row))):
         if row.ratio is None or row.ci_low is None or row.ci_high is None:
             continue
@@ -377,12 +388,15 @@ def _count_and_largest(valid: Sequence[Shown[Row]], name: Callable[[Row], str]) 
 
 
 def distance(row: RateRow) -> float:
-    """Return a sort key by which the largest change comes first; a change from 0 is the largest."""
+    """Return a sort key: the largest change comes first, after rows without a ratio."""
     return -abs(math.log(row.ratio)) if row.ratio else -math.inf
 
 
 def zeros_table(zeros: Sequence[str]) -> Iterator[Table]:
-    """Yield the counts that are 0 in all runs: a number on a terminal, their names on the page."""
+    """Yield a table of the counts that are 0 in all runs; nothing if there are none.
+
+    A terminal shows their number only.
+    """
     if zeros:
         yield Table(
             caption=f"{count_of(len(zeros), 'count')} with the value 0 in all runs",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Heat maps of the CPUs: each measure of base, of new and their difference, in topology order."""
+"""Draw heat maps of the CPUs: each measure of base, new and difference, in topology order."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -36,9 +36,9 @@ PERCENT = Scale(factor=0.01, unit="%")
 
 
 def order_cpus(topology: Topology, cpus: Sequence[int]) -> list[Cpu]:
-    """Return CPUs in the order of the topology: node, socket, cache, core; SMT siblings together.
+    """Return CPUs in the order of node, socket, last-level cache, cluster and core.
 
-    CPUs without a recorded topology come last.
+    SMT siblings are thus next to each other. CPUs without a recorded topology come last.
     """
     by_number = {cpu.cpu: cpu for cpu in topology.cpus}
     return sorted((by_number.get(cpu) or Cpu(cpu=cpu) for cpu in cpus), key=_by_topology)
@@ -59,7 +59,10 @@ def name_cpu(cpu: Cpu) -> str:
 
 
 def cpu_maps(comparison: Comparison, entries: Sequence[CpuRow]) -> Iterator[Block]:
-    """Yield a heat map per point, points with the most changes first, and the number left out."""
+    """Yield a heat map for each point and new side, and the number of those that are not drawn.
+
+    The ``MOST_MAPS`` with the most significant changes are drawn, in this order.
+    """
     topologies = {side.name: read_host(side.host).topology for side in comparison.sides}
     points: dict[tuple[str, str, str], list[CpuRow]] = {}
     for entry in entries:
@@ -118,7 +121,7 @@ def _nodes(cpus: Sequence[Cpu]) -> Iterator[tuple[MatrixLabel, int]]:
 
 
 def scale_of(entry: CpuRow) -> Scale:
-    """Return the unit in which all numbers of a measure are written: "%", "k/s", "ms/s", "us"."""
+    """Return the unit of all numbers of a measure: "%", "k/s", "ms/s", "us"."""
     if not entry.unit:
         return PERCENT
     counted, slash, per = entry.unit.partition("/")
@@ -191,7 +194,7 @@ def difference_cell(
 ) -> MatrixCell:
     """Return the cell of a difference, shaded only if it is significant.
 
-    :param marked: the difference if it is significant, None otherwise
+    :param marked: the difference if it is significant, else None
     :param largest: the largest significant difference of the same measure
     """
     sign: Sign = "" if not marked else "more" if marked > 0.0 else "less"
@@ -201,7 +204,7 @@ def difference_cell(
 
 
 def shorten(value: float | None, scale: Scale) -> str:
-    """Write a number with as many digits as fit into a narrow cell."""
+    """Format a number for a narrow cell: three significant digits, no unit; "-" for None."""
     if value is None:
         return MISSING
     return format_number(float(f"{value / scale.factor:.{SIGNIFICANT_DIGITS}g}"))
@@ -214,7 +217,12 @@ def _title(entry: CpuRow, index: int | None, scale: Scale, where: str) -> str:
 
 
 def describe_place(entry: Places, index: int, scale: Scale) -> str:
-    """Write all numbers of one CPU: ``base 1 /s, new 3 /s, difference +2 [+1, +3] /s, …``."""
+    """Format all numbers of one CPU, or of one pair of nodes, for a tooltip.
+
+    ``base 1 /s, new 3 /s, difference +2 [+1, +3] /s, significant``
+
+    :param index: index of the CPU or pair in the values of ``entry``
+    """
     base, new, low, high = (
         values[index] for values in (entry.base, entry.new, entry.ci_low, entry.ci_high)
     )

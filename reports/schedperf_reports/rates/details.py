@@ -29,7 +29,7 @@ from schedperf_reports.rates.cells import (
     per_cell,
     runs_cell,
 )
-from schedperf_reports.words.units import format_p
+from schedperf_reports.words.quantities import format_p
 
 _TWINS = (
     Column(title="per"),
@@ -45,7 +45,7 @@ _TESTED: Mapping[Basis, str] = {
 }
 
 
-SINGLE = "no CI, because base or new has a single run, boot or pair (record at least 2)"
+SINGLE = "no CI, because base or new has a value in only one run, boot or pair (minimum 2)"
 
 
 def opened(
@@ -55,10 +55,13 @@ def opened(
     kind: str = "rows of this section",
     small: str = "",
 ) -> tuple[Block, ...]:
-    """Return the details of a row: its meaning, and the change with other denominators.
+    """Return the details of a row, which a page shows when the reader opens it.
+
+    They are its meaning, its p and q, why a number is missing, the values of the runs, and the
+    change with other denominators.
 
     :param about: what the count means and which kernel function counts it; "" if its name says so
-    :param kind: rows that are tested together, if their basis is the same
+    :param kind: names the rows that are tested together with this one, if their basis is the same
     :param small: why the row is too small to count as a change; "" if it is not
     """
     row = shown.row
@@ -69,7 +72,7 @@ def opened(
     if shown.twins:
         blocks.append(
             Table(
-                caption=_say_twins(shown.twins),
+                caption=_twins_text(shown.twins),
                 columns=_TWINS,
                 rows=tuple(
                     (per_cell(twin), *compared_cells(twin), runs_cell(twin.row))
@@ -104,7 +107,7 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
         yield Text(text=f"CI not shown: {WIDE}", tone="muted")
 
 
-def _say_twins(twins: Sequence[Shown[RateRow]]) -> str:
+def _twins_text(twins: Sequence[Shown[RateRow]]) -> str:
     changes = (f"{change_of(twin.row)} per {describe_rate(twin)[0]}" for twin in twins)
     return f"change with other denominators: {', '.join(changes)}"
 
@@ -119,7 +122,7 @@ def _values_of(shown: Shown[RateRow]) -> Iterator[Table]:
     # A single run may be above the limit where their mean is not.
     scaled = replace(shown, is_rare=_is_scaled(shown))
     yield Table(
-        caption=f"range: {_say_ranges(scaled, sides)}; runs in the order of the bundle",
+        caption=f"range: {_ranges_text(scaled, sides)}; runs in the order of the bundle",
         columns=(
             Column(title="side"),
             PER_COLUMN,
@@ -136,7 +139,7 @@ def _is_scaled(shown: Shown[RateRow]) -> bool:
     return is_plain_rate(shown.row) and describe_rate(shown)[0].startswith(f"{OPERATIONS} ")
 
 
-def _say_ranges(shown: Shown[RateRow], sides: Mapping[str, Sequence[float]]) -> str:
+def _ranges_text(shown: Shown[RateRow], sides: Mapping[str, Sequence[float]]) -> str:
     # The range of each side shows its spread, and whether the sides overlap.
     ranges = []
     for side, values in sides.items():

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compared histograms of the record as mirrored bars; in text as bars side by side."""
+"""Draw compared histograms of the record as mirrored bars; in text as bars side by side."""
 
 from collections.abc import Callable, Sequence
 
 from schedperf.model.counted import BinsRow
 from schedperf_reports.blocks import Drawing, DrawingLine
 from schedperf_reports.graphics.mirror import Mirror, describe_bins, mirror_bins
+from schedperf_reports.words.quantities import format_share, scale_for
 from schedperf_reports.words.rows import side_place
-from schedperf_reports.words.units import format_share, scale_for
 
-# Lines of a drawing in text; more bins are joined.
+# Lines of a drawing in text; more bins are merged.
 MOST_BARS = 12
 # A label, a bar, a share and two blanks are 36 columns: two such columns fit into piped text.
 LABEL_WIDTH, BAR_WIDTH, SHARE_WIDTH = 9, 17, 8
 
 
 def write_time(seconds: float) -> str:
-    """Write the edge of a bin of times: ``512 ns``."""
+    """Format the edge of a bin of times, given in seconds: ``512 ns``."""
     scale = scale_for("s", seconds)
     return f"{scale.format(seconds)} {scale.unit}" if seconds else "0 ns"
 
@@ -32,10 +32,10 @@ def mirror_of(
 ) -> Mirror:
     """Return the drawing of two compared histograms.
 
-    :param title: whose histogram it is
+    :param title: subject of the histogram
     :param what: label of the edges: "a call takes from"
     :param events: the events that are counted in the bins, in plural: "calls"
-    :param write: writes a lower edge
+    :param write: formats a lower edge
     :param note: appended to the captions; "" for none
     """
     labels = [write(low) for low in row.low]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of compared rates: a caption that states the finding, a mark on what changed, and notes.
+"""Build tables of compared rates: a caption with the finding, marks on changes, and notes.
 
-Rows are those of :class:`schedperf.model.counted.RateRow`. A section says what
-its rows are called and what it knows besides; all else is the same in each of them.
+Rows are those of :class:`schedperf.model.counted.RateRow`. A section provides the names of its rows
+and further details; everything else is shared.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,10 +24,10 @@ from schedperf_reports.rates.cells import (
     describe_rate,
     distance,
     is_invalid,
+    move_n_to_caption,
     per_cell,
     quiet_rows,
     runs_cell,
-    say_runs_once,
     tone_of,
 )
 from schedperf_reports.rates.details import opened
@@ -35,21 +35,23 @@ from schedperf_reports.words.rows import count_changes, count_of
 
 Row = TypeVar("Row", bound=RateRow)
 
-# What a caption names of what changed; the table has all of it first.
+# Number of changes that a caption lists; the table starts with all of them.
 MOST_NAMED = 3
-# More notes than these repeat each other.
+# Maximum number of notes; further ones repeat these.
 MOST_NOTES = 5
 
 
 class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
-    """What a section knows of its rows.
+    """The properties of a section's rows.
 
-    :param first: the column that names them
-    :param name: of a row
-    :param about: what a row opens to, in words; "" where its name says it
-    :param more: columns behind all others, with their cells
-    :param kind: rows that are tested together with a row, if their basis is the same
-    :param small: why a row is too small to count as a change; "" where it is not
+    :param first: the column with the names of the rows
+    :param name: function that returns the name of a row
+    :param about: function that returns the explanation of a row; "" if the name is enough
+    :param more: additional columns after all others
+    :param more_cells: function that returns the cells of a row in these columns
+    :param kind: function that names the rows that are tested together with a row, if their basis is
+        the same
+    :param small: function that returns why a row is too small to count as a change; "" if it is not
     :param direction: which direction is better, in words
     """
 
@@ -67,9 +69,9 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
     ) -> Table:
         """Return the table of two compared sides.
 
-        :param subject: whose rates these are
-        :param limit: rows that a terminal shows
-        :param least: rows that a page shows where nothing changed
+        :param subject: beginning of the caption, as in :func:`state_changes`
+        :param limit: rows that a terminal shows; None for all
+        :param least: number of first rows that a page shows even if they did not change
         """
         rows = [item.row for item in shown]
         table = Table(
@@ -88,7 +90,7 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
             quiet_word=QUIET_WORD,
             details=tuple(map(self._details, shown)),
         )
-        return say_runs_once(table)
+        return move_n_to_caption(table)
 
     def _details(self, shown: Shown[Row]) -> tuple[Block, ...]:
         row = shown.row
@@ -106,15 +108,16 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
 
 
 def state_changes(subject: str, rows: Iterable[Shown[Row]], name: Callable[[Row], str]) -> str:
-    """Return a caption: the subject, how many rates changed significantly, and the largest changes.
+    """Return a caption: subject, number of significant changes, and the largest changes.
 
     ::
 
         sleep 1, new vs base: 2 of 14 rows changed significantly: softirqs TIMER +17.1%, …
 
-    :param subject: "" where the section says it
-    :param rows: of one table; those of one side alone, and those that are not to be compared,
-        have nothing to state
+    Without rows that are compared, the caption is the subject.
+
+    :param subject: subject; "" if the section states it
+    :param rows: rows of one table; rows of one side only, or that must not be compared, are ignored
     """
     compared = [shown for shown in rows if _is_known(shown.row)]
     if not compared:
@@ -134,14 +137,14 @@ def _is_known(row: RateRow) -> bool:
 
 
 def _size_of(shown: Shown[RateRow]) -> str:
-    # From 0 a change in per cent is undefined.
+    # A change from 0 in percent is undefined.
     if shown.row.ratio:
         return change_of(shown.row)
     return " -> ".join(describe_rate(shown)[1:])
 
 
 def by_point(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    """Return the rows of each side, workload and point, in their order."""
+    """Group rows by side, workload and point, in their order."""
     points: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         points.setdefault((row.side, row.workload, row.point), []).append(row)
@@ -149,9 +152,9 @@ def by_point(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
 
 
 def by_subject(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str, str], str, list[Row]]]:
-    """Yield side, workload and point, what captions of their rows begin with, and these rows.
+    """Yield (side, workload, point), the beginning of its captions, and its rows.
 
-    The beginning is "" if there is only one subject and the caption states its changes.
+    The beginning is "" if there is only one point and side, and a row of it is compared.
     """
     points = by_point(rows)
     for key, members in points.items():
@@ -162,17 +165,17 @@ def by_subject(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str, str], str,
 
 
 def titled(subject: str, title: str) -> str:
-    """Put workload and point in front of a caption where there are several."""
+    """Prefix a caption with a subject, such as workload and point; "" for no prefix."""
     return f"{subject}: {title}" if subject else title
 
 
 def name_point(workload: str, point: str) -> str:
-    """Say what was run: ``hackbench -g 4 at groups=4``."""
+    """Format workload and point: ``hackbench -g 4 at groups=4``."""
     return f"{workload} at {point}" if point else workload
 
 
 def notes_below(notes: Sequence[str]) -> Iterator[Text]:
-    """Yield what the tables above cannot say, and how much more there is of it."""
+    """Yield the first ``MOST_NOTES`` notes as warnings, and the number of further notes."""
     for note in notes[:MOST_NOTES]:
         yield Text(text=note, tone="warning")
     if len(notes) > MOST_NOTES:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Benchmark results: their tables, figures and the sections that show them."""
+"""Render benchmark results: tables, charts, and the sections that show them."""

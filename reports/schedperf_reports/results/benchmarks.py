@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Benchmarks: every result with its interval and verdict, and what each opens to."""
+"""Report benchmark results: intervals, verdicts and the details of each result."""
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
+from schedperf.model.comparison import Comparison
+from schedperf.model.row_groups import FamilySummary
+from schedperf.model.rows import Family, Row
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
 from schedperf_reports.results.side_by_side import draw_movers, draw_side_by_side
@@ -11,6 +13,7 @@ from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
 from schedperf_reports.results.table import Results, build_results
 from schedperf_reports.results.two_by_two import draw_two_by_two
 from schedperf_reports.sections import report_section
+from schedperf_reports.words.quantities import format_change, scale_for
 from schedperf_reports.words.remarks import (
     Line,
     Remarks,
@@ -23,12 +26,11 @@ from schedperf_reports.words.rows import (
     common_direction,
     count_of,
     count_verdicts,
+    name_direction,
     name_rows,
-    say_direction,
     side_prefixes,
 )
 from schedperf_reports.words.sentences import describe_verdict
-from schedperf_reports.words.units import format_change, scale_for
 
 # Appended to the verdict counts of a family in a caption.
 FAMILIES: dict[Family, str] = {
@@ -41,7 +43,7 @@ FAMILIES: dict[Family, str] = {
 MOST_REASONS = 12
 
 # Caveats of a side that explain why a result has no value on it.
-REASONS_OF_ABSENCE = ("failed-runs", "no-number", "incomplete")
+REASONS_OF_ABSENCE = ("failed-runs", "work-not-done", "no-number", "incomplete")
 
 
 @report_section("benchmarks", title="Benchmarks", chapter="benchmarks", order=10, is_brief=True)
@@ -52,7 +54,7 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
         return
     names = name_rows(comparison.rows)
     lines = [(names[index], row) for index, row in enumerate(comparison.rows)]
-    # A text of one screen has what decides.
+    # A text of one screen shows the rows that decide the verdict.
     families = {row.family for row in comparison.rows}
     first = next(family for family in FAMILIES if family in families)
     for family in FAMILIES:
@@ -65,7 +67,7 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
             members = [line for line in lines if line[1].family == family]
             yield from _remarks_of_all(comparison, members, is_brief=family == first)
     yield from draw_two_by_two(comparison.two_by_two)
-    # The table of all sides is on one screen instead of one table per side.
+    # On one screen, the table of all sides replaces the tables per side.
     are_brief = not comparison.side_by_side
     for side in dict.fromkeys(row.side for row in comparison.rows):
         for family in FAMILIES:
@@ -103,7 +105,8 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     prefix = side_prefixes(comparison)[side]
     rows = [row for _, row in lines]
     headline = describe_verdict(comparison)
-    # The table of all sides has them.
+    summaries = [each for each in comparison.families if (each.side, each.family) == (side, family)]
+    # The table of all sides shows them.
     remarks = _remarks(comparison, [] if comparison.side_by_side else lines)
     results = Results(
         title=f"{prefix}{count_verdicts(rows, family)}{FAMILIES[family]}",
@@ -111,6 +114,7 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
         lines=lines,
         anchor_prefix="" if is_first else f"{side}: ",
         sweeps=comparison.sweeps,
+        geomeans=[geomean for each in summaries for geomean in each.geomeans],
         remarks=remarks,
         headline=headline,
         brief=is_brief,
@@ -118,9 +122,9 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     table, drawn = build_results(results)
     yield from _plot(prefix, rows, drawn)
     yield table
-    for entry in comparison.families:
-        if (entry.side, entry.family) == (side, family) and entry.tested > 1:
-            yield Text(text=_describe_family(entry), tone="muted")
+    for each in summaries:
+        if each.tested > 1:
+            yield Text(text=_describe_family(each), tone="muted")
     yield from explain_correction(
         [(f"{name} {format_change(row.ratio)}", row) for name, row in lines]
     )
@@ -137,7 +141,7 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
     if better is None:
         direction = "each row states which direction is better"
     elif better == "unknown":
-        direction = say_direction(better)
+        direction = name_direction(better)
     else:
         direction = f"{'right' if better == 'lower' else 'left'} is worse"
     counts = count_verdicts(rows, rows[0].family)

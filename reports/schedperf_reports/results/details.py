@@ -4,18 +4,16 @@
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
-from schedperf.model.comparison import Row, RunValue
-from schedperf.model.verdict import name_units
+from schedperf.model.rows import Row, RunValue
+from schedperf.model.verdict import describe_boot_sd, name_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.results.run_figures import (
     RowRuns,
     draw_runs,
-    mean_of_runs,
     scale_of,
     sides_of,
 )
-from schedperf_reports.words.rows import count_units, say_direction, say_n
-from schedperf_reports.words.units import (
+from schedperf_reports.words.quantities import (
     MISSING,
     format_change,
     format_interval,
@@ -23,6 +21,7 @@ from schedperf_reports.words.units import (
     format_p,
     format_share,
 )
+from schedperf_reports.words.rows import count_units, describe_n, name_direction
 
 # With fewer runs on each side a plot shows no more than the numbers.
 FEWEST_DRAWN = 2
@@ -65,6 +64,8 @@ def _describe_ranks(row: Row) -> str:
 
 
 def _describe_boots(row: Row) -> str:
+    if row.boot_sd is not None:
+        return f"one boot per side; {describe_boot_sd(row.boot_sd)}"
     if row.icc is None:
         return MISSING
     effect = "" if row.design_effect is None else f", design effect {row.design_effect:.2f}"
@@ -79,7 +80,7 @@ FIGURES: Mapping[str, Callable[[Row], str]] = {
     "smallest detectable change (80% power)": lambda row: format_share(row.mde),
     "additional values needed for a verdict": _describe_more_runs,
     "t test": _describe_t,
-    "rank test": _describe_ranks,
+    "rank or permutation test": _describe_ranks,
     "same measurement as": _describe_same,
     "boots": _describe_boots,
 }
@@ -87,6 +88,8 @@ FIGURES: Mapping[str, Callable[[Row], str]] = {
 
 def describe_result(name: str, row: Row) -> tuple[Block, ...]:
     """Return the details of a result: reason, plot, values of the runs, statistics and origin.
+
+    With one run per side there is no plot, and without runs there are no values.
 
     :param name: the row's name
     """
@@ -110,9 +113,7 @@ def _runs_table(name: str, row: Row) -> Iterator[Table]:
     scale = scale_of(row)
     runs = [run for side in sides_of(row) for run in side.runs]
     is_log = all(run.value > 0.0 for run in runs)
-    rows = [
-        cells for side in sides_of(row) for cells in _boot_rows(side, scale.factor, is_log=is_log)
-    ]
+    rows = [cells for side in sides_of(row) for cells in _boot_rows(side, scale.factor)]
     if rows:
         unit = f" in {scale.unit}" if scale.unit else ""
         is_ordered = all(run.order is not None for run in runs)
@@ -137,23 +138,23 @@ def _explain_mean(*, is_log: bool) -> str:
     return f"{'geometric' if is_log else 'arithmetic'} mean of all runs of the side in this boot"
 
 
-def _boot_rows(side: RowRuns, factor: float, *, is_log: bool) -> Iterator[tuple[Cell, ...]]:
+def _boot_rows(side: RowRuns, factor: float) -> Iterator[tuple[Cell, ...]]:
+    means = {each.boot: each.mean for each in side.statistics.boots}
     for boot, group in groupby(side.in_time(), key=lambda run: run.boot):
         runs = list(group)
-        mean = mean_of_runs([run.value for run in runs], is_log=is_log) / factor
         for first in range(0, len(runs), RUNS_A_ROW):
             some = runs[first : first + RUNS_A_ROW]
             yield (
                 Cell(text=side.name),
                 Cell(text=MISSING if boot is None else f"{boot}"),
-                Cell(text=format_number(mean)),
+                Cell(text=format_number(means[boot] / factor), sort=means[boot]),
                 Cell(text=" ".join(format_number(run.value / factor) for run in some)),
                 Cell(text=_places(some)),
             )
 
 
 def _places(runs: list[RunValue]) -> str:
-    # One after the other they are a range.
+    # Consecutive numbers are printed as a range.
     positions = [run.order for run in runs]
     orders = [order for order in positions if order is not None]
     if len(orders) < len(positions):
@@ -177,14 +178,14 @@ def _figures_table(name: str, row: Row) -> Table:
 
 
 def _how_sure(row: Row) -> str:
-    # What a reader who checks a verdict asks first.
+    # The first questions of a reader who checks a verdict.
     p_value = f"p = {format_p(row.p)}, " if row.p is not None else ""
-    return f"{p_value}{say_n(row)}"
+    return f"{p_value}{describe_n(row)}"
 
 
 def _origin(row: Row) -> Iterator[Item]:
-    # The definition comes first: it is what engineers ask first.
-    direction = say_direction(row.better)
+    # The definition comes first because engineers ask for it first.
+    direction = name_direction(row.better)
     if row.definition is None:
         yield Item(text=f"{row.metric}: {direction}; no definition recorded")
     else:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Latency: the tail of each distribution that a benchmark reported, from p50 to the maximum."""
+"""Report latency: the statistics that benchmarks print of each distribution, and its tail."""
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.evidence.wakeup_latency.record import WakeupLatency
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
-from schedperf_reports.rates.side_means import mean_of
-from schedperf_reports.results.sweep_plot import format_side_interval
+from schedperf_reports.results.mean_lines import interval_cell, mean_of
 from schedperf_reports.results.tails import Distribution, Tail, draw_tail, find_distributions
 from schedperf_reports.sections import report_section
+from schedperf_reports.words.quantities import MISSING, format_change, format_interval, scale_for
 from schedperf_reports.words.remarks import Line
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
@@ -17,7 +19,6 @@ from schedperf_reports.words.rows import (
     name_rows,
     size_of_change,
 )
-from schedperf_reports.words.units import MISSING, format_change, format_interval, scale_for
 
 # Rows that a terminal lists, and distributions that are drawn: the table has all of them.
 MOST_ROWS = 20
@@ -27,11 +28,15 @@ NOTHING = (
     "the recorded benchmarks report no latencies; record a latency benchmark, e.g. "
     "`schedperf record -o new.tar -- schbench -r 30`"
 )
+ONLY_TRACED = "the recorded benchmarks report no latencies; wakeup latencies were traced, see below"
 
 
 @report_section("latency", title="Latency", chapter="latency", order=10)
 def latency(comparison: Comparison) -> Iterator[Block]:
-    """Yield a table of tails for each side, and a figure for each distribution."""
+    """Yield a table of latencies for each side, and a chart for each of its first distributions.
+
+    Only distributions with at least two percentiles on both sides have a chart.
+    """
     names = name_rows(comparison.rows)
     sides = dict.fromkeys(row.side for row in comparison.rows)
     is_empty = True
@@ -41,7 +46,10 @@ def latency(comparison: Comparison) -> Iterator[Block]:
         if distributions:
             is_empty = False
             yield from _describe_side(side, distributions)
-    if is_empty:
+    traced = comparison.sections.get(WakeupLatency.section)
+    if is_empty and traced is not None and traced.status == "ok":
+        yield Text(text=ONLY_TRACED, tone="muted")
+    elif is_empty:
         yield Text(text=NOTHING, tone="muted")
 
 
@@ -111,7 +119,10 @@ def _count(lines: Sequence[Line]) -> str:
 
 def _columns(side: str) -> tuple[Column, ...]:
     mean = "geometric mean over the runs"
-    interval = "95% CI of the side's mean over its runs, in the row's unit"
+    interval = (
+        "95% CI of the side's mean over its runs or boots, in the row's unit; of maxima, of the "
+        "median"
+    )
     return (
         Column(title="percentile"),
         Column(title="unit", priority=1),
@@ -133,9 +144,9 @@ def _tail_row(tail: Tail, row: Row) -> tuple[Cell, ...]:
         Cell(text=f"  {tail.label or 'single value'}", sort=tail.quantile),
         Cell(text=scale.unit),
         Cell(text=scale.format(row.base), sort=row.base),
-        Cell(text=format_side_interval(mean_of(row, is_base=True), scale)),
+        interval_cell(mean_of(row, is_base=True), scale),
         Cell(text=scale.format(row.new), sort=row.new),
-        Cell(text=format_side_interval(mean_of(row, is_base=False), scale)),
+        interval_cell(mean_of(row, is_base=False), scale),
         Cell(text=format_change(row.ratio), tone=tone, sort=row.ratio),
         Cell(text=format_interval(row.ci_low, row.ci_high), sort=row.ci_low),
         Cell(text=count_values(row), sort=row.n_new),

@@ -1,33 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The results of three or more sides as one table, a column per side."""
+"""Build one table of the results of three or more sides, a column per side."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.model.comparison import (
-    Comparison,
-    Family,
-    Mover,
-    SideBySide,
-    SideCell,
-    SideSummary,
-    Step,
-    Verdict,
-)
+from schedperf.model.comparison import Comparison
+from schedperf.model.row_groups import Mover, SideBySide, SideCell, Step
+from schedperf.model.rows import Family, Verdict
+from schedperf.model.sides import SideSummary
 from schedperf.model.units import MISSING, Scale, percent, scale_for
 from schedperf.model.verdict import CHANGED, UNKNOWN
 from schedperf_reports.blocks import Item, Items
 from schedperf_reports.graphics.side_columns import SideColumns, SideFigures, SideRow, SideTitle
+from schedperf_reports.words.quantities import format_change, format_interval
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     count_of,
     describe_directions,
+    name_direction,
     name_side,
-    say_direction,
 )
-from schedperf_reports.words.units import format_change, format_interval
 
-# The role of a side is shorter than a longer label; the verdict has both.
+# A label that is longer than this is replaced by the side's role; the verdict has both.
 LONGEST_TITLE = 22
 # Results that a terminal lists.
 MOST_ROWS = 40
@@ -38,9 +32,11 @@ MARKS: Mapping[Verdict, str] = {"regression": "*", "improvement": "*", "no-chang
 
 
 def draw_side_by_side(comparison: Comparison, family: Family, *, brief: bool) -> SideColumns | None:
-    """Return the results of a family with a column per side; None for two sides.
+    """Return the results of a family with a column per side.
 
-    :param brief: whether a text of one screen has it
+    Return None for two sides, and for a family without results.
+
+    :param brief: whether a brief text includes it
     """
     results = [result for result in comparison.side_by_side if result.family == family]
     if not results:
@@ -55,7 +51,10 @@ def draw_side_by_side(comparison: Comparison, family: Family, *, brief: bool) ->
 
 
 def draw_movers(comparison: Comparison, family: Family, *, brief: bool) -> Items | None:
-    """Return the significant steps of a family: which side moves which result; None without any."""
+    """Return the significant steps of a family, from one side to the next; None without any.
+
+    :param brief: whether a brief text includes the first ones
+    """
     movers = [mover for mover in comparison.movers if mover.family == family]
     if not movers:
         return None
@@ -70,7 +69,12 @@ def draw_movers(comparison: Comparison, family: Family, *, brief: bool) -> Items
 
 
 def _describe_mover(mover: Mover, labels: Mapping[str, str], results: Sequence[SideBySide]) -> str:
-    """State a step: ``time +41.0% [+30.0%, +53.0%] at b (step from a, p = 0.002 by Holm)``."""
+    """Format a significant step.
+
+    ``time changes at b: +41.0% [+30.0%, +53.0%] (step from a, p = 0.002 by Holm)``
+
+    :param labels: label of each side
+    """
     point = f" at {mover.point}" if mover.point else ""
     several = len({result.workload for result in results}) > 1
     name = f"{mover.metric} ({mover.workload})" if several else mover.metric
@@ -88,7 +92,7 @@ def _probability(p: float) -> str:
 
 
 def _others(mover: Mover, results: Sequence[SideBySide]) -> str:
-    """State what the other steps of the same result are."""
+    """State that no other step of the same result is significant; "" if one is, or without any."""
     [result] = [
         result
         for result in results
@@ -103,7 +107,7 @@ def _others(mover: Mover, results: Sequence[SideBySide]) -> str:
 
 def _titles(sides: Sequence[SideSummary]) -> tuple[SideTitle, ...]:
     labels = [name_side(side) for side in sides]
-    # Without what stands in brackets, if that tells the sides apart.
+    # Without the text in brackets, if the rest distinguishes the sides.
     plain = [label.partition(" (")[0] for label in labels]
     shorter = [
         short if plain.count(short) == 1 else label
@@ -162,7 +166,7 @@ def _rows(results: Sequence[SideBySide]) -> Iterator[SideRow]:
     is_marked = len({result.better for result in results}) > 1
     for (workload, metric), members in groups.items():
         name = f"{metric} ({workload})" if many[metric] > 1 else metric
-        direction = f", {say_direction(members[0].better)}" if is_marked else ""
+        direction = f", {name_direction(members[0].better)}" if is_marked else ""
         scales = [_scale(result) for result in members]
         units = {scale.unit for scale in scales}
         shared = f", {scales[0].unit}" if len(units) == 1 and scales[0].unit else ""

@@ -1,39 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A sweep as a chart and a table: both sides over the parameter, and their ratio below."""
+"""Draw a sweep as a chart and a table: both sides over the parameter, with their ratio below."""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Row, Sweep
+from schedperf.model.row_groups import Sweep
+from schedperf.model.rows import Row
 from schedperf.model.units import Scale, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.axes import Axis, linear_axis, log_axis, word_axis
 from schedperf_reports.graphics.chart import Chart, Panel, Point, Series, ends_of
 from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_marks
-from schedperf_reports.rates.side_means import SideMean, mean_of
-from schedperf_reports.results.mean_lines import draw_means
-from schedperf_reports.words.rows import VERDICT_TONES, say_direction
-from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
+from schedperf_reports.results.mean_lines import (
+    SideMean,
+    draw_means,
+    interval_cell,
+    mean_of,
+)
+from schedperf_reports.words.quantities import format_change, format_interval, format_p
+from schedperf_reports.words.rows import VERDICT_TONES, name_direction
 
-# Heights of the panel of both sides and of that of the change, in pixels.
+# Heights of the panel of both sides and of the panel of the change, in pixels.
 HEIGHT, CHANGE_HEIGHT = 190, 110
-# Parameters that are farther from 1 are words: "inf", "1e308".
+# Parameters farther from 1 than this are treated as words: "inf", "1e308".
 RANGE = (1e-100, 1e100)
 
-# Two points are a line between two results, which the interval plot shows better.
+# Two points form only a line between two results, which the interval plot shows better.
 FEWEST_POINTS = 3
 
-# From this many times its smallest value on a parameter is told on a logarithmic axis.
+# If the largest value of a parameter is at least this many times the smallest, its axis is
+# logarithmic.
 LEAST_LOG_RANGE = 4.0
 
-# Largest over smallest mean from which both sides are told on a logarithmic axis.
+# If the largest mean is at least this many times the smallest, the axis of both sides is
+# logarithmic.
 LEAST_LOG_VALUES = 20.0
 
 
 class _Point(Struct, frozen=True, kw_only=True):
-    # One row of the sweep, by the value of the parameter that differs: a number where all are.
+    # One row of the sweep, by the value of the varied parameter: a number if all values are
+    # numbers.
     x: float | str
     row: Row
     base: SideMean | None
@@ -55,15 +63,17 @@ class _Swept(Struct, frozen=True, kw_only=True):
 
 
 def is_point_of(row: Row, sweep: Sweep) -> bool:
-    """Say whether a row is one of a sweep's."""
+    """Return whether a row is a point of a sweep."""
     return (row.side, row.workload, row.metric) == (sweep.side, sweep.workload, sweep.metric)
 
 
 def describe_sweep(sweep: Sweep, rows: Sequence[Row], prefix: str = "") -> Iterator[Block]:
-    """Yield a chart and a table of the points of a sweep; nothing of fewer than three.
+    """Yield a chart and a table of the points of a sweep that have values on both sides.
 
-    :param rows: those of the sweep
-    :param prefix: what the captions begin with: ``"cluster: "``
+    Yield nothing for fewer than ``FEWEST_POINTS`` such points.
+
+    :param rows: rows of the sweep
+    :param prefix: prefix of the captions: ``"cluster: "``
     """
     drawable = [row for row in rows if row.base is not None and row.new is not None]
     if len(drawable) < FEWEST_POINTS:
@@ -90,9 +100,9 @@ def _place(rows: Sequence[Row]) -> _Swept:
 
 
 def varied_parameter(points: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name of the one parameter that differs, and its values.
+    """Return the name of the one parameter that varies, and its value at each point.
 
-    Where several differ, a point is a word: ``("point", points)``.
+    Return ``("point", points)`` if several parameters vary, if none does, or if a point lacks it.
     """
     settings = [dict(part.partition("=")[::2] for part in point.split(",")) for point in points]
     names = dict.fromkeys(name for setting in settings for name in setting)
@@ -126,13 +136,13 @@ def _caption(sweep: Sweep, swept: _Swept) -> str:
     ]
     better = swept.points[0].row.better
     return (
-        f"{sweep.metric} over {swept.parameter}, {say_direction(better)}, {swept.side} vs base: "
+        f"{sweep.metric} over {swept.parameter}, {name_direction(better)}, {swept.side} vs base: "
         f"{'; '.join(facts)}; bars are 95% CIs"
     )
 
 
 def words_of_shape(sweep: Sweep) -> list[str]:
-    """Return how the change depends on the parameter, and the first changed point, if known."""
+    """Return up to two texts: how the change depends on the parameter; the first changed point."""
     return [
         *([sweep.shape] if sweep.shape else []),
         *([f"first significant change at {sweep.first_point}"] if sweep.first_point else []),
@@ -155,7 +165,7 @@ def _means(swept: _Swept, *, is_base: bool) -> Series:
 
 
 def _placed_points(swept: _Swept) -> Iterator[tuple[float, _Point]]:
-    # Each with its place on the axis of the parameter.
+    # Each point with its position on the axis of the parameter.
     for index, point in enumerate(swept.points):
         yield (point.x if isinstance(point.x, float) else float(index)), point
 
@@ -203,7 +213,8 @@ def _parameter_axis(swept: _Swept, title: str) -> Axis:
 
 
 def _value_axis(swept: _Swept, series: Sequence[Series]) -> Axis:
-    # What grows with the parameter as throughput does would hide its small ends otherwise.
+    # Values that grow with the parameter, such as throughput, would hide their small ends on a
+    # linear axis.
     means = [point.y for one in series for point in one.points]
     ends = ends_of(series)
     is_log = min(ends) > 0.0 and max(means) / min(means) >= LEAST_LOG_VALUES
@@ -237,17 +248,10 @@ def _point_row(point: _Point, scale: Scale) -> tuple[Cell, ...]:
     return (
         Cell(text=_name_of(point), sort=point.x if isinstance(point.x, float) else None),
         Cell(text=scale.format(row.base), sort=row.base),
-        Cell(text=format_side_interval(point.base, scale)),
+        interval_cell(point.base, scale),
         Cell(text=scale.format(row.new), sort=row.new),
-        Cell(text=format_side_interval(point.new, scale)),
+        interval_cell(point.new, scale),
         Cell(text=format_change(row.ratio), tone=tone, sort=row.ratio),
-        Cell(text=format_interval(row.ci_low, row.ci_high)),
+        Cell(text=format_interval(row.ci_low, row.ci_high), sort=row.ci_low),
         Cell(text=row.verdict, tone=tone),
     )
-
-
-def format_side_interval(side: SideMean | None, scale: Scale) -> str:
-    """Write the interval of one side's mean, without its unit: ``[607, 617]``."""
-    if side is None or side.low is None or side.high is None:
-        return MISSING
-    return f"[{scale.format(side.low)}, {scale.format(side.high)}]"

@@ -15,39 +15,38 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Row
+from schedperf.model.rows import Row
 from schedperf.model.units import Scale, scale_for
 from schedperf_reports.graphics.axes import Axis, log_axis
 from schedperf_reports.graphics.chart import Chart, Panel, Series, ends_of
 from schedperf_reports.graphics.ratio_axis import value_marks
-from schedperf_reports.rates.side_means import mean_of
-from schedperf_reports.results.mean_lines import draw_means
+from schedperf_reports.results.mean_lines import draw_means, mean_of
 from schedperf_reports.words.remarks import Line
 
-# One rule for all benchmarks. The parsers name what one request waited or took by the word
-# "latency", and what is taken of many of them at the end: "p99", "max", "average". A rule that a
-# user gives for another tool's number follows the tool, and those say "p99" or "max latency".
+# One rule for all benchmarks. Parsers name what one request waited or took with the word "latency",
+# and the statistic over many requests at the end: "p99", "max", "average". A user's rule for
+# another tool usually keeps the tool's names, which are also "p99" or "max latency".
 LATENCY = re.compile(r"\blatenc(?:y|ies)\b", re.IGNORECASE)
 PERCENTILE = re.compile(r"^(?P<of>.*\S)[ _/-]+p(?P<percent>\d{1,2}(?:\.\d{1,6})?)$", re.ASCII)
 OTHERS: Mapping[str, float] = {"min": -1.0, "average": 2.0, "avg": 2.0, "stddev": 3.0, "max": 1.0}
 OTHER = re.compile(rf"^(?P<of>.*\S)[ _/-]+(?P<label>{'|'.join(OTHERS)})$", re.IGNORECASE)
 
-HEIGHT = 240  # Pixels.
+HEIGHT = 240  # Height of the panel in pixels.
 
-# Beyond, percentiles are at the edge.
+# Percentiles beyond this are drawn at the edge.
 LARGEST_RARITY = 1e9
 
-# A tail is a line from here on.
+# Minimum number of points for a line.
 FEWEST_PERCENTILES = 2
 
 
 class Tail(Struct, frozen=True, kw_only=True):
-    """What a latency's name says.
+    """A parsed name of a latency.
 
-    :param of: the distribution that it is taken of
+    :param of: name of the distribution
     :param label: "p99", "max"; "" for a single number
-    :param quantile: between 0 and 1; None where it is not a percentile
-    :param rank: by which the percentiles of a distribution are sorted
+    :param quantile: quantile, at least 0 and less than 1; None if it is not a percentile
+    :param rank: sort key within the distribution: "min", percentiles, "max", then the others
     """
 
     of: str
@@ -57,12 +56,15 @@ class Tail(Struct, frozen=True, kw_only=True):
 
 
 def read_tail(metric: str, unit: str) -> Tail | None:
-    """Return what a metric says of a distribution of latencies; None where it is not a latency."""
+    """Parse a metric's name as a statistic of latencies; return None if it is not one.
+
+    It is one if the unit is "s", and the name ends with a percentile or contains "latency".
+    """
     if unit != "s":
         return None
     parts = PERCENTILE.match(metric)
     if parts is not None:
-        # Not 0.9990000000000001.
+        # Avoids 0.9990000000000001.
         quantile = round(float(parts["percent"]) / 100.0, 10)
         label = f"p{parts['percent']}"
         return Tail(of=parts["of"], label=label, quantile=quantile, rank=quantile)
@@ -76,10 +78,10 @@ def read_tail(metric: str, unit: str) -> Tail | None:
 
 
 class Distribution(Struct, frozen=True, kw_only=True):
-    """The results that are taken of one distribution, from its low end to its high end.
+    """The results of one distribution, from its low end to its high end.
 
-    :param name: with the point: "schbench wakeup latency at threads=8"
-    :param members: by their labels; the name of each in the whole report with its row
+    :param name: name with the point: "schbench wakeup latency at threads=8"
+    :param members: for each result, its parsed name, and its line: (name in the report, row)
     """
 
     name: str
@@ -87,7 +89,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
     @property
     def percentiles(self) -> list[tuple[float, Row]]:
-        """The percentiles of which both sides have a value."""
+        """Return quantile and row of each percentile with a value other than 0 on both sides."""
         return [
             (tail.quantile, row)
             for tail, (_, row) in self.members
@@ -96,7 +98,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
 
 def find_distributions(lines: Sequence[Line]) -> tuple[Distribution, ...]:
-    """Return the distributions of latencies among results of one side, in their order.
+    """Return the latency distributions among the results of one side, in their order.
 
     :param lines: the row's name and the row
     """
@@ -118,8 +120,8 @@ def find_distributions(lines: Sequence[Line]) -> tuple[Distribution, ...]:
 def draw_tail(distribution: Distribution, caption: str) -> Chart | None:
     """Draw the percentiles of both sides over the share of requests that took longer.
 
-    None where there are too few of them. Both axes are logarithmic: a tail is what a few requests
-    in a thousand see, and a linear axis has no room for it.
+    Return None for too few percentiles. Both axes are logarithmic, because a tail concerns a few
+    requests in a thousand, which a linear axis cannot show.
     """
     points = distribution.percentiles
     if len(points) < FEWEST_PERCENTILES:
@@ -138,7 +140,7 @@ def draw_tail(distribution: Distribution, caption: str) -> Chart | None:
 
 
 def _percentile_axis(quantiles: Sequence[float]) -> Axis:
-    # 1 in 2, 1 in 10, 1 in 100: as far apart as the tails are long.
+    # 1 in 2, 1 in 10, 1 in 100: equal distances on the logarithmic axis.
     ticks = [(_rarity(quantile), f"p{100.0 * quantile:g}") for quantile in quantiles]
     return log_axis([rarity for rarity, _ in ticks], ticks, "percentile of requests")
 

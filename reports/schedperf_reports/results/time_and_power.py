@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each result of a sweep beside the power that it took: time and watts per number of groups.
+"""Report time and power together: the first result of a workload at each point, with its power.
 
-Power is that of results in W, or the mean power of the energy counters.
+Power comes from results in W and from the energy counters, as the mean power of a run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.evidence.energy.record import Energy, EnergyRow, leading_rows
-from schedperf.model.comparison import Comparison, Row, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sections import data_of
 from schedperf.model.units import Scale, scale_for
 from schedperf.model.verdict import CHANGED, count_units
 from schedperf_reports.blocks import Block, Cell, Column, Table, Tone
@@ -19,12 +21,12 @@ from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
 from schedperf_reports.graphics.ratio_axis import bounded, fit_axis
 from schedperf_reports.results.sweep_plot import varied_parameter
 from schedperf_reports.sections import report_section
-from schedperf_reports.words.units import format_change, format_interval
+from schedperf_reports.words.quantities import format_change, format_interval
 
 WATT = "W"
-# A table of one line says no more than the results do.
+# A table of one line adds nothing to the results.
 FEWEST_POINTS = 2
-# Lines of a mail: a line per point, and one with its CIs.
+# Lines of a mail: one per point, and one with its CIs.
 MAIL_ROWS = 48
 HEIGHT = 110
 MARK = "*"
@@ -43,15 +45,17 @@ class _Value(Struct, frozen=True, kw_only=True):
 
     @property
     def interval(self) -> str:
-        """The CI of the change."""
+        """Return the CI of the change."""
         return format_interval(self.ci_low, self.ci_high)
 
 
 class _Measured(Struct, frozen=True, kw_only=True):
     """One quantity of a workload at each point.
 
-    :param name: "time", "power of package-0"
-    :param is_result: printed by the benchmark or given in a table, not counted by the machine
+    :param name: "hackbench time", "power of package-0"
+    :param values: value by point; points that lack it on a side are left out
+    :param is_result: whether it was printed by the benchmark or given in a table, not measured by
+        the machine
     """
 
     name: str
@@ -61,11 +65,11 @@ class _Measured(Struct, frozen=True, kw_only=True):
 
     @property
     def short(self) -> str:
-        """What it is in one word; the caption has its name."""
+        """Return "time", "power" or "result"; the caption has the full name."""
         return {"s": "time", WATT: "power"}.get(self.unit, "result")
 
     def scale(self, points: Sequence[str]) -> Scale:
-        """Return the unit of the table's columns."""
+        """Return the unit in which the values at some points are printed."""
         ends = [
             end for point in points for end in (self.values[point].base, self.values[point].new)
         ]
@@ -82,7 +86,10 @@ class _Measured(Struct, frozen=True, kw_only=True):
     is_optional=True,
 )
 def time_and_power(comparison: Comparison) -> Iterator[Block]:
-    """Yield a table and a chart for each workload, side and meter; nothing without power."""
+    """Yield a table and a chart for each side, workload and power meter.
+
+    Yield nothing without power, and without at least two points that have a result and power.
+    """
     for side in comparison.sides[1:]:
         rows = [row for row in comparison.rows if row.side == side.name]
         for workload in dict.fromkeys(row.workload for row in rows):
@@ -171,7 +178,7 @@ def _table(heading: str, points: Sequence[str], measured: Sequence[_Measured]) -
             for name, point in zip(names, points, strict=True)
             for line in _lines(name, point, pairs)
         ),
-        # Nobody who has not given power asked for it.
+        # Omitted unless the user provided power values.
         brief=all(each.is_result for each in measured),
     )
 

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The effect of a setting on kernels, and whether it differs: rows and a sentence per result."""
+"""Report two-by-two designs: the effect of a setting on each kernel, and whether they differ."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import (
-    BaseNew,
-    Family,
-    Interaction,
-    SettingEffect,
-    TwoByTwo,
-    Verdict,
-)
+from schedperf.model.base_new import BaseNew
+from schedperf.model.row_groups import Interaction, SettingEffect, TwoByTwo
+from schedperf.model.rows import Family, Verdict
 from schedperf.model.units import MISSING
 from schedperf.model.verdict import CHANGED
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table
-from schedperf_reports.words.rows import VERDICT_TONES, say_direction
-from schedperf_reports.words.units import format_change, format_interval
+from schedperf_reports.words.quantities import format_change, format_interval
+from schedperf_reports.words.rows import VERDICT_TONES, name_direction
 
 # Rows that a terminal lists.
 MOST_ROWS = 40
@@ -27,7 +22,7 @@ _COSTS = {"regression": "costs", "improvement": "gains"}
 
 
 def draw_two_by_two(crossed: TwoByTwo | None) -> Iterator[Block]:
-    """Yield the table of effects, and one sentence per result; nothing without such a design."""
+    """Yield the table of effects, and one sentence per result; nothing for None."""
     if crossed is None:
         return
     named = list(zip(_name(crossed), crossed.results, strict=True))
@@ -51,9 +46,9 @@ def draw_two_by_two(crossed: TwoByTwo | None) -> Iterator[Block]:
 
 
 def summarise(crossed: TwoByTwo | None) -> str:
-    """Return the conclusion for the first screen: of one result, or how many of several differ.
+    """Return the conclusion for the first screen: for one result, or how many of several differ.
 
-    Return "" without such a design, or without results.
+    Return "" for None, or without results.
     """
     if crossed is None or not crossed.results:
         return ""
@@ -77,7 +72,7 @@ def summarise(crossed: TwoByTwo | None) -> str:
 
 def _caption(crossed: TwoByTwo) -> str:
     settings = crossed.settings
-    directions = {say_direction(result.better) for result in crossed.results}
+    directions = {name_direction(result.better) for result in crossed.results}
     second = "second effect" if _is_pair(crossed) else "effect on the kernel"
     parts = (
         f"effect of {settings.new} (vs {settings.base}) on each kernel",
@@ -93,7 +88,7 @@ def _is_pair(crossed: TwoByTwo) -> bool:
 
 
 def _rows(crossed: TwoByTwo) -> Iterator[tuple[Cell, ...]]:
-    # The effect on base stands once, in front of those on the other kernels.
+    # The effect on base is printed once, before those on the other kernels.
     named = zip(_titles(crossed), crossed.results, strict=True)
     grouped: dict[str, list[Interaction]] = {}
     for title, result in named:
@@ -129,20 +124,20 @@ def _say(effect: SettingEffect) -> str:
 
 
 def _titles(crossed: TwoByTwo) -> list[str]:
-    """Return the name of each result; that of another kernel has the same one."""
+    """Return the name of each result, which is the same for all kernels."""
     results = crossed.results
     is_marked = len({result.better for result in results}) > 1
     short = [f"{each.metric} at {each.point}" if each.point else each.metric for each in results]
     many = Counter(zip((each.kernel for each in results), short, strict=True))
     return [
         f"{name}{f' ({each.workload})' if many[each.kernel, name] > 1 else ''}"
-        f"{f', {say_direction(each.better)}' if is_marked else ''}"
+        f"{f', {name_direction(each.better)}' if is_marked else ''}"
         for name, each in zip(short, results, strict=True)
     ]
 
 
 def _name(crossed: TwoByTwo) -> list[str]:
-    """Return the name of each result and, of several kernels, the kernel's."""
+    """Return the name of each result; with several kernels, include the kernel's."""
     titles = _titles(crossed)
     if _is_pair(crossed):
         return titles
@@ -152,7 +147,7 @@ def _name(crossed: TwoByTwo) -> list[str]:
 
 
 def conclude(crossed: TwoByTwo, result: Interaction) -> str:
-    """Return what the numbers support about the setting on two kernels."""
+    """Return a sentence: whether the setting has the same effect on base and on another kernel."""
     setting = crossed.settings.new
     kernels = BaseNew(base=crossed.kernels[0], new=result.kernel)
     both = "both kernels" if _is_pair(crossed) else f"{kernels.base} and {kernels.new}"

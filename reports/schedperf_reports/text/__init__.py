@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Blocks as text: for terminals, pipes and Markdown."""
+"""Render blocks as text: for terminals, pipes and Markdown."""

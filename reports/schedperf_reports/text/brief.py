@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shorten a report to one screen of text: of each block what a reader needs first, or nothing.
+"""Shorten a report to one screen of text: the most important part of each block, or nothing.
 
-Warnings stand before what is harmless. What is left out is counted where it would stand, with the
-option that shows it, and what all rows of a table have in common is said once above them.
+Warnings come before harmless remarks. Omitted items are counted in place, with the option that
+shows them. Values that all rows of a table share are printed once above the table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,27 +26,30 @@ from schedperf_reports.blocks import (
     is_note,
     is_spanning,
 )
+from schedperf_reports.words.quantities import MISSING
 
-# Rows of one table that one screen has room for, beside those of the others.
+# Rows of one table that fit on one screen together with other tables.
 MOST_ROWS = 12
-# What stands in full of a ranked list: one step with its commands, or two reasons.
+# Items of a ranked list that are shown in full: one step with its commands, or two reasons.
 FULL_STEPS = 1
 FULL_REASONS = 2
-# What records and what compares, or what checks and what records.
+# Commands of a step: one that records and one that compares, or one that checks and one that
+# records.
 MOST_COMMANDS = 2
-# Of the remarks of one section, save those that forbid a comparison.
+# Remarks of one section, not counting those that forbid a comparison.
 MOST_REMARKS = 3
-# A line has to say how many are left out, so leaving out fewer gains nothing.
+# A line must state the number of omitted rows, so omitting fewer saves nothing.
 FEWEST_HIDDEN = 3
-# With more rows or items than have room, those that a reader acts on stay.
+# If not all rows or items fit, the actionable ones stay.
 TONE_ORDER: Sequence[Tone] = ("bad", "good", "warning", "strong", "plain", "muted")
 WARNING_TONES: Sequence[Tone] = ("bad", "warning")
 
 
 def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
-    """Yield what the first screen has of a section's blocks.
+    """Yield the part of a section's blocks that the first screen shows.
 
-    :param see: what shows the rest: "--all"; "" where no option shows it
+    :param blocks: blocks of one section, with graphics replaced by their plain blocks
+    :param see: option that shows the rest: "--all"; "" if there is none
     """
     yield from _join_headings(_shorten_all(list(blocks), see))
 
@@ -73,7 +76,7 @@ def _shorten_all(blocks: Sequence[Block], see: str) -> Iterator[Block]:
 
 
 def _join_headings(blocks: Iterable[Block]) -> Iterator[Block]:
-    # A heading over one remark is the beginning of its line.
+    # A heading over a single remark becomes the start of its line.
     heading: Text | None = None
     for block in blocks:
         if heading is not None:
@@ -93,14 +96,14 @@ def _join_headings(blocks: Iterable[Block]) -> Iterator[Block]:
 def _room_for_remarks(blocks: Iterable[Block]) -> int:
     lists = [block for block in blocks if isinstance(block, Items) and not block.ordered]
     requested = sum(min(block.brief, len(block.items)) for block in lists)
-    # What stands with the headline decides; and to say that one is left out takes its line.
+    # Items next to the headline are essential, and a line that counts one omitted item saves
+    # nothing.
     has_headline = any(isinstance(block, Headline) for block in blocks)
     return requested if has_headline or requested == MOST_REMARKS + 1 else MOST_REMARKS
 
 
 def _choose_remarks(block: Items, room: int) -> tuple[list[Item], list[Item]]:
-    # Those that are shown, and those that are counted: what is harmless needs no line that says
-    # that it is there.
+    # Shown and counted items; harmless remarks are not even counted.
     ranked = sorted(block.items, key=lambda item: item.tone not in WARNING_TONES)
     candidates, others = ranked[: block.brief], ranked[block.brief :]
     shown = [item for index, item in enumerate(candidates) if index < room or item.tone == "bad"]
@@ -109,7 +112,7 @@ def _choose_remarks(block: Items, room: int) -> tuple[list[Item], list[Item]]:
 
 
 def _shorten_remark(item: Item, see: str) -> Item:
-    # What forbids a comparison says what to do about it, or where it is told.
+    # A remark that forbids a comparison states the remedy, or where it is described.
     if item.tone == "bad":
         said = item.detail or (f"see {see}" if see and item.evidence else "")
         return replace(item, text=_with_detail(item.text, said), detail="", evidence=())
@@ -121,7 +124,7 @@ def _shorten_ranked(items: Sequence[Item], see: str) -> Iterator[Item]:
     items = [item.short or item for item in items]
     above = Item(text="")
     for item in items[:full]:
-        # What is the same as in the item above is not repeated.
+        # Text that repeats the item above is left out.
         text = _with_detail(item.text, item.detail if item.detail != above.detail else "")
         evidence = item.evidence if item.evidence != above.evidence else ()
         commands = tuple(_shorten_commands(item.commands, see))
@@ -133,11 +136,11 @@ def _shorten_ranked(items: Sequence[Item], see: str) -> Iterator[Item]:
 def _shorten_commands(commands: Sequence[str], see: str) -> Iterator[str]:
     more = len(commands) - MOST_COMMANDS
     if more <= 1:
-        # To say that one is left out takes its line.
+        # A line that counts one omitted item saves nothing.
         yield from commands
         return
     yield from commands[:MOST_COMMANDS]
-    # A shell that is given all of the lines takes this one for a comment.
+    # A shell that is given all of the lines treats this one as a comment.
     yield f"# … {more} more commands{f', see {see}' if see else ''}"
 
 
@@ -146,15 +149,15 @@ def _with_detail(text: str, detail: str) -> str:
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
-    # One row with the notes on it, and the heading that it stands below. A mean of other rows is
-    # no result, so where rows open to details it has none.
+    # One row with its notes, and the heading above it. A mean is not a result, so in tables whose
+    # rows have details, it has none.
     rows: tuple[tuple[Cell, ...], ...]
     heading: tuple[Cell, ...] | None
     is_quiet: bool
     is_result: bool
 
     def rank(self) -> tuple[bool, int]:
-        # The mean of all results stands for those that have no room; that of a sweep for less.
+        # The mean of all results stands in for omitted results; the mean of a sweep does so less.
         is_mean_of_all = not self.is_result and self.heading is None
         return not is_mean_of_all, min(TONE_ORDER.index(cell.tone) for cell in self.rows[0])
 
@@ -180,7 +183,7 @@ def _shorten_table(table: Table, see: str) -> Iterator[Block]:
 
 
 def _most_telling(entries: Sequence[_Entry]) -> list[_Entry]:
-    # In their own order, as many as have room.
+    # As many as fit, in their original order.
     ranked = sorted(range(len(entries)), key=lambda index: entries[index].rank())
     return [entries[index] for index in sorted(ranked[:MOST_ROWS])]
 
@@ -209,7 +212,7 @@ def _entries(table: Table) -> Iterator[_Entry]:
             continue
         while index < len(table.rows) and _continues(table.rows[index]):
             index += 1
-        # What stands below a heading is indented.
+        # Text below a heading is indented.
         heading = heading if table.rows[first][0].text.startswith(" ") else None
         yield _Entry(
             rows=table.rows[first:index],
@@ -220,7 +223,7 @@ def _entries(table: Table) -> Iterator[_Entry]:
 
 
 def _continues(row: Sequence[Cell]) -> bool:
-    # A note, or a further line of the row above it, which has no name.
+    # A note, or a continuation of the row above, which has no name.
     return is_note(row) or not row[0].text
 
 
@@ -234,7 +237,7 @@ def _with_headings(entries: Iterable[_Entry]) -> Iterator[tuple[Cell, ...]]:
 
 
 def _common(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> tuple[list[int], str]:
-    # The columns that tell rows apart, and in words what the others say of all of them.
+    # The columns that distinguish rows, and a text with what all rows share in the other columns.
     shown: list[int] = []
     common: list[str] = []
     optional = [
@@ -248,6 +251,6 @@ def _common(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> tuple[
         texts = [row[index].text for row in full]
         if column.priority == 0 or len(set(texts)) > 1 or (len(texts) == 1 and texts[0]):
             shown.append(index)
-        elif texts and texts[0]:
+        elif texts and texts[0] not in ("", MISSING):
             common.append(f"{column.title} {texts[0]}".strip())
     return shown, ", ".join(common)

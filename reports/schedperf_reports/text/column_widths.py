@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Choose the columns of a table that fit a terminal, and their widths."""
 
+import math
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -10,31 +11,39 @@ from schedperf_reports.blocks import SET_PRIORITY, Cell, Column
 # Blanks between two columns.
 GAP = 2
 
-# A column of text may become as narrow as its longest word, but a word longer than this is cut,
-# and what is shorter than this in all is never wrapped.
+# A column of text may become as narrow as its longest word; a longer word than this is cut, and a
+# column narrower than this is never wrapped.
 LONGEST_UNCUT_WORD = 24
 NARROWEST_TEXT = 12
+# Share of the names in a column that fit completely; longer ones are cut to save columns.
+UNCUT_NAMES = 0.8
 
 
 def choose_columns(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
 ) -> dict[int, int]:
-    """Choose which columns are shown and how wide each is, by index.
+    """Return the width of each shown column, by its index.
 
-    Columns of the highest priority number go until the others fit, those of a set together, and a
-    column ``with_next`` with the one to its right. Where a word would be cut all the same, as that
-    of a verdict, numbers go from the right, save the first of them. Columns of text then share what
-    is left, be it less than their longest words take.
+    If not all columns fit without wrapping, those that can be headings above the rows are left out.
+    Then columns with the highest priority number are dropped until the others fit; a set is dropped
+    as a whole, and a column ``with_next`` together with the one to its right. If a word such as a
+    verdict would still be cut, number columns are dropped from the right, except the first. Columns
+    of text share the remaining width, even if it is less than their longest words need.
+
+    :param rows: rows of cells, as long as ``columns``, without rows of one text
+    :param width: columns of the terminal
     """
     texts = [
         [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
     ]
     natural = [max(map(cell_len, column)) for column in texts]
     floors = [
-        wide if column.align == "right" else min(wide, max(_longest_word(text), NARROWEST_TEXT))
+        wide if column.align == "right" else min(wide, max(_room_for(column, text), NARROWEST_TEXT))
         for column, text, wide in zip(columns, texts, natural, strict=True)
     ]
     kept = list(range(len(columns)))
+    if _total(natural, kept) > width:
+        kept = [index for index in kept if not columns[index].as_heading]
     while _total(floors, kept) > width:
         numbers = [index for index in kept if columns[index].align == "right"]
         droppable = [index for index in kept if columns[index].priority > 0] or numbers[1:]
@@ -50,10 +59,15 @@ def choose_columns(
 
 
 def share_columns(widths: Sequence[int], repeated: int, width: int) -> list[list[int]]:
-    """Divide columns into parts that fit, each with the first columns in front.
+    """Split columns into parts that fit, each starting with the first columns.
 
     >>> share_columns([9, 5, 12, 12, 12], 2, 50)
     [[0, 1, 2, 3], [0, 1, 4]]
+
+    :param widths: width of each column
+    :param repeated: number of first columns that each part repeats
+    :return: indices of the columns of each part; a part with one column besides the repeated ones
+        may be too wide
     """
     first = list(range(repeated))
     parts: list[list[int]] = []
@@ -66,7 +80,10 @@ def share_columns(widths: Sequence[int], repeated: int, width: int) -> list[list
 
 
 def _dropped_with(last: int, columns: Sequence[Column]) -> set[int]:
-    """Return the columns that go if this one does."""
+    """Return the indices of a column and of those that are dropped together with it.
+
+    :param last: index of the column
+    """
     gone = {last}
     if columns[last].priority == SET_PRIORITY:
         gone |= {i for i, column in enumerate(columns) if column.priority == SET_PRIORITY}
@@ -75,12 +92,15 @@ def _dropped_with(last: int, columns: Sequence[Column]) -> set[int]:
     return gone
 
 
-def _longest_word(texts: Sequence[str]) -> int:
-    # The blanks in front of a text stay where it is wrapped.
-    words = (
-        cell_len(word) + len(text) - len(text.lstrip()) for text in texts for word in text.split()
+def _room_for(column: Column, texts: Sequence[str]) -> int:
+    # The longest word, or the longest of most names. Leading blanks stay when a text is wrapped.
+    words = sorted(
+        max((cell_len(word) for word in text.split()), default=0) + len(text) - len(text.lstrip())
+        for text in texts
     )
-    return min(max(words, default=0), LONGEST_UNCUT_WORD)
+    is_of_names = column.code and not any(" " in text for text in texts)
+    last = math.ceil(UNCUT_NAMES * len(words)) if is_of_names else len(words)
+    return min(words[last - 1], LONGEST_UNCUT_WORD)
 
 
 def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
@@ -90,7 +110,7 @@ def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
 def _share(
     kept: Sequence[int], natural: Sequence[int], floors: Sequence[int], width: int
 ) -> dict[int, int]:
-    # Widen from the least widths, always the narrowest column that is still cut.
+    # Start from the minimum widths, and always widen the narrowest column that is still cut.
     widths = {index: floors[index] for index in kept}
     spare = width - _total(floors, kept)
     while spare > 0:

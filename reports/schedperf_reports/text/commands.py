@@ -22,7 +22,8 @@ _WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|\S)+""")
 def wrap_command(command: str, width: int) -> Iterator[str]:
     """Yield the lines of a command, broken at blanks outside of quotes.
 
-    A word that is wider than a line stays whole, since a line cannot end inside of quotes.
+    All lines except the last end with a backslash. A line with a single word may be longer than
+    ``width``, because a word is not broken.
     """
     line = ""
     for word in _WORD.findall(command):

@@ -26,29 +26,29 @@ from schedperf_reports.text.commands import wrap_command
 from schedperf_reports.text.terminal import LONGEST_COMMAND, draw_block, write_text
 from schedperf_reports.words.clean import clean
 
-# As in the text for a terminal: a longer name says no more to a reader.
+# Maximum length of a name, as in the text for a terminal.
 LONGEST_TEXT = 2000
 
-# Sides of a drawing stand beside each other up to this width, in columns.
+# Maximum width of a drawing with its sides next to each other, in columns.
 DRAWING_COLUMNS = 100
 
-# What begins emphasis, code, a link, an image, HTML or an entity. An underscore between letters
-# begins nothing.
+# Characters that begin emphasis, code, a link, an image, HTML or an entity. An underscore between
+# letters begins nothing.
 _SPECIAL = re.compile(r"[\\`*~<\[&]|(?<![^\W_])_|_(?![^\W_])")
 
-# What begins a list, a heading, a quotation or a rule at the start of a line.
+# Characters that begin a list, a heading, a quotation or a rule at the start of a line.
 _BEGINS_BLOCK = tuple("#>+=-")
 _NUMBER_OF_LIST = re.compile(r"\d{1,9}(?=[.)])")
 
-# Words of which GitHub makes something after a backslash is gone: mentions and addresses, links,
-# numbers of issues, hashes of commits, emoji and formulas. In a code span it leaves them alone.
+# Words that GitHub converts even after a backslash: mentions and addresses, links, issue numbers,
+# commit hashes, emoji and formulas. It leaves them alone in a code span.
 _ACTIVE = re.compile(
     r"@|://|www\.|#\d|GH-\d|:[\w+-]+:|\$|(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])", re.IGNORECASE
 )
 
 
 def escape(text: str) -> str:
-    """Return one line that a viewer of Markdown shows as it is, without links and mentions."""
+    """Escape one line for Markdown, so that it is shown unchanged, without links and mentions."""
     words = clean(text, limit=LONGEST_TEXT).split()
     return " ".join(
         code(word) if _ACTIVE.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in words
@@ -56,7 +56,7 @@ def escape(text: str) -> str:
 
 
 def _escape_line(text: str) -> str:
-    # A text that begins a line must not begin a list or a heading either.
+    # A text at the start of a line must not begin a list or a heading either.
     line = escape(text)
     number = _NUMBER_OF_LIST.match(line)
     if number is not None:
@@ -65,7 +65,7 @@ def _escape_line(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return a code span; "" of an empty text."""
+    """Return a text as a code span; "" for an empty text."""
     line = clean(text, limit=LONGEST_TEXT).strip()
     if not line:
         return ""
@@ -75,15 +75,16 @@ def code(text: str) -> str:
 
 
 def _fence(text: str, *, shortest: int) -> str:
-    # Longer than any row of backticks in the text, so that none of them ends it.
+    # Longer than any sequence of backticks in the text, so that none of them ends the span.
     longest = max(map(len, re.findall("`+", text)), default=0)
     return "`" * max(shortest, longest + 1)
 
 
 def draw_section(blocks: Sequence[Block], title: str | None) -> Iterator[str]:
-    """Yield a section's paragraphs, each without the empty line behind it.
+    """Yield a section's paragraphs, without the empty lines between them.
 
-    :param blocks: no graphics, of which there are plain blocks
+    :param blocks: blocks, with graphics replaced by their plain blocks
+    :param title: heading of the section; None for no heading
     """
     if title is not None:
         yield f"## {escape(title)}"
@@ -164,7 +165,8 @@ def _draw_row(block: Table, row: Sequence[Cell]) -> str:
 
 
 def _notes(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
-    # A cell of one column has no room for a sentence: it stands below, with the row's name.
+    # A sentence does not fit into a cell of one column, so it is printed below, with the row's
+    # name.
     heading, name = "", ""
     for row in rows:
         text = row[0].text
@@ -179,6 +181,6 @@ def _notes(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
 
 
 def _join(cells: Iterable[str]) -> str:
-    # A row is cut into cells before anything else is read, code spans included.
+    # Markdown splits a row into cells first, even inside of code spans.
     escaped = (cell.replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"

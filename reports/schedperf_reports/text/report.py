@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Choose what the text formats draw: all sections, or the first screen of them.
+"""Choose the sections that text formats render: all of them, or the first screen.
 
-All is all: of lists and tables no row is missing, save those of reference tables, which are named.
+The full report contains all rows of lists and tables, except for reference tables, which it only
+names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,15 +42,17 @@ def text_sections(
     see: str = "",
     described: Mapping[str, Sequence[Block]] | None = None,
 ) -> Iterator[TextSection]:
-    """Yield the sections of a text report in order; evidence is named by section title.
+    """Yield the sections of a text report in order; evidence is cited by section title.
 
-    :param everything: the full sections, instead of the first screen
-    :param see: option that shows the full tables: "--all"; "" if none is to be named
-    :param described: the blocks of each section by its name, if they have been made already
+    Sections without blocks are left out.
+
+    :param everything: whether to yield the full sections instead of the first screen
+    :param see: option that shows the full tables: "--all"; "" to name none
+    :param described: blocks of each section by name; None to compute them
     """
     sections = shown_sections(comparison)
     titles = {section.name: section.title for section in (*all_report_sections(), *sections)}
-    # The table of results is next, with the number, interval and n of this sentence.
+    # The table of results follows, with the number, interval and n of this sentence.
     told_below = describe_informational(comparison)
     for section in sections if everything else _brief_sections(sections):
         blocks_of = section.describe(comparison) if described is None else described[section.name]
@@ -64,7 +67,7 @@ def text_sections(
 
 
 def plain_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks, those that say the same in words in place of graphics."""
+    """Yield the blocks, with graphics replaced by their plain blocks."""
     for block in blocks:
         if isinstance(block, Graphic):
             yield from plain_blocks(block.plain())
@@ -82,7 +85,7 @@ def _without_limit(block: Block) -> Block:
             return replace(block, items=block.whole or block.items, limit=None)
         case Table(limit=int(limit)) if limit > 0:
             return replace(block, limit=None)
-    # A limit of 0 marks a table for reference.
+    # A limit of 0 marks a reference table.
     return block
 
 
@@ -94,7 +97,7 @@ def _brief_sections(sections: tuple[ReportSection, ...]) -> tuple[ReportSection,
 
 
 def _with_titles(block: Block, titles: Mapping[str, str]) -> Block:
-    # Evidence names the sections of the record; a reader looks for their headings.
+    # Evidence cites section names of the record, but a reader looks for headings.
     if not isinstance(block, Items):
         return block
     items, whole = (
@@ -113,7 +116,10 @@ def _name_evidence(item: Item, titles: Mapping[str, str]) -> Item:
 
 
 def describe_exit(comparison: Comparison) -> str:
-    """Return the exit status of the command: ``, exit status 0 (3 with --strict)``."""
+    """Format the exit status of the command, to be appended to the verdict.
+
+    ``, exit status 1``; for an inconclusive verdict ``, exit status 0 (3 with --strict)``
+    """
     overall = comparison.overall
     strict = (
         f" ({STRICT_INCONCLUSIVE_STATUS} with --strict)"

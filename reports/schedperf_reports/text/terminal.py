@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Blocks as rich renderables: plain aligned columns, no boxes, words before colour.
+"""Convert blocks to rich renderables: plain aligned columns, no boxes, words instead of colour.
 
 The text is the same with and without colour, so that a pipe loses nothing.
 """
@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Styled
 
+from schedperf.model.text import clean_beginnings
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -35,6 +36,7 @@ from schedperf_reports.blocks import (
 from schedperf_reports.text.column_widths import GAP, choose_columns, share_columns
 from schedperf_reports.text.commands import wrap_command
 from schedperf_reports.words.clean import clean
+from schedperf_reports.words.quantities import MISSING
 
 STYLES: dict[Tone, str] = {
     "plain": "",
@@ -45,36 +47,39 @@ STYLES: dict[Tone, str] = {
     "strong": "bold",
 }
 
-# Narrower than this, not even a result and its verdict stand beside each other.
+# Below this width, not even a result and its verdict fit side by side.
 NARROWEST = 40
 
 INDENT = 2
 
-# A name longer than this says no more to a reader of a terminal; the other formats have it whole.
+# Maximum length of a name on a terminal; other formats show the full name.
 LONGEST_TEXT = 2000
 LONGEST_CELL = 240
 LONGEST_COMMAND = 4000
 
-# A stranger's name may begin with more blanks than a line has room for.
+# Untrusted names may begin with more blanks than a line has room for.
 DEEPEST_INDENT = 8
 
-# What all rows say can be said once, so such a column goes before all others that are missed.
+# A value that all rows share can be printed once, so such a column is dropped before others.
 COMMON_PRIORITY = REFERENCE_PRIORITY - 1
 
-# What stands between a name and its mark in a drawing, and the letters that a name keeps at least.
+# Separator between a name and its mark in a drawing, and the minimum number of letters of a name.
 MARK = "  <- "
 FEWEST_LETTERS = 12
 
-# A column of a drawing narrower than this cuts usual names, so it goes below the others.
+# If a column of a drawing is narrower than this, common names are cut, so columns are stacked
+# instead.
 NARROWEST_COLUMN = 34
 # As wide as a column of a stacked drawing.
 WIDEST_STACKED = 56
 
 
 def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
-    """Return what stands for a block on so many columns; None where a terminal shows nothing.
+    """Return the renderable of a block for a width in columns.
 
-    :param see: what shows the rows that are left out: "--html or --json"; "" where nothing does
+    Return None for a graphic whose plain blocks are empty: a terminal does not show it.
+
+    :param see: option that shows the omitted rows: "--html or --json"; "" if there is none
     """
     match block:
         case Text() | Table(limit=0):
@@ -137,7 +142,7 @@ def _draw_item(item: Item) -> RenderableType:
 
 
 def _draw_commands(item: Item, width: int) -> Iterator[Styled]:
-    # A word of a command must not be broken, nor a quoted text: what has no room stands out.
+    # A word of a command and a quoted text must not be broken; they may exceed the width.
     blanks = " " * INDENT
     for command in item.commands:
         for line in wrap_command(clean(command, limit=LONGEST_COMMAND), width - INDENT):
@@ -168,7 +173,7 @@ def _part_of(block: Table, columns: Sequence[int], *, is_last: bool) -> Table:
     return replace(
         block,
         columns=tuple(block.columns[index] for index in columns),
-        # A line that continues a row may have nothing to say of these sides.
+        # A continuation line may be empty for these sides.
         rows=(*(row for row in rows if any(cell.text for cell in row)), *cut),
         limit=sum(any(cell.text for cell in row) for row in rows),
         repeated=0,
@@ -186,10 +191,17 @@ def _draw_table(block: Table, width: int, see: str) -> RenderableType:
         for index, column in enumerate(columns)
     ]
     kept = choose_columns(ranked, plain_rows, width - INDENT)
-    once = ", ".join(text for index, text in common.items() if index not in kept)
+    once = ", ".join(filter(None, (said for at, said in common.items() if at not in kept)))
     caption = f"{block.caption}; in all rows: {once}" if once else block.caption
     parts: list[RenderableType] = [_styled(caption, "strong")] if caption else []
     grid = _make_grid(columns, kept, show_header=True)
+    headed = [
+        index
+        for index, column in enumerate(columns)
+        if column.as_heading and index not in kept and index not in common
+    ]
+    for index in headed:
+        clean_rows = list(_under_headings(clean_rows, index, columns[index].title))
     for row in clean_rows:
         if is_spanning(row):
             if grid.row_count or grid.show_header:
@@ -201,24 +213,42 @@ def _draw_table(block: Table, width: int, see: str) -> RenderableType:
                 *(Styled(row[index].text, style=STYLES[row[index].tone]) for index in kept)
             )
     parts += [grid] if grid.row_count or grid.show_header else []
-    printed = kept.keys() | common.keys()
+    printed = kept.keys() | common.keys() | set(headed)
     parts += [*([_more(hidden, see)] if hidden else []), *_left_out(columns, printed)]
     return _indent(Group(*parts))
 
 
 def _common_texts(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> dict[int, str]:
-    # Of the columns that may go, by index, what they say where it is the same in all of many rows.
+    # For each column that may be dropped, by index, the value that all of many rows share; "" if
+    # there is none.
     common: dict[int, str] = {}
     for index, column in enumerate(columns):
         texts = {row[index].text for row in rows}
         text = texts.pop() if len(texts) == 1 and len(rows) > 1 else ""
         if text and 0 < column.priority < REFERENCE_PRIORITY:
-            common[index] = f"{column.title} {text}".strip()
+            common[index] = "" if text == MISSING else f"{column.title} {text}".strip()
     return common
 
 
+def _under_headings(rows: Sequence[list[Cell]], index: int, title: str) -> Iterator[list[Cell]]:
+    # Rows with the same text in a column are grouped below one heading; rows with notes keep their
+    # order.
+    texts = list(dict.fromkeys(row[index].text for row in rows if not is_spanning(row)))
+    if not any(map(is_spanning, rows)):
+        rows = sorted(rows, key=lambda row: texts.index(row[index].text))
+    last = None
+    for row in rows:
+        if not is_spanning(row) and row[index].text != last:
+            last = row[index].text
+            yield [
+                Cell(text=f"{title}: {last or MISSING}", tone="muted"),
+                *(Cell(text="") for _ in row[1:]),
+            ]
+        yield row
+
+
 def _draw_spanning(cell: Cell) -> RenderableType:
-    # Lines that follow the first begin below it.
+    # Lines after the first are indented.
     words = cell.text.lstrip(" ")
     depth = min(len(cell.text) - len(words), DEEPEST_INDENT)
     return _indent(Styled(words, style=STYLES[cell.tone]), depth)
@@ -238,7 +268,7 @@ def _make_grid(columns: Sequence[Column], kept: Mapping[int, int], *, show_heade
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=show_header)
     for index, columns_wide in kept.items():
         column = columns[index]
-        # What is aligned right is a number, and half a number is a wrong one.
+        # Right-aligned cells are numbers, and a cut number would be wrong.
         grid.add_column(
             Styled(column.title, style=STYLES["muted"]),
             justify=column.align,
@@ -271,7 +301,7 @@ def _draw_drawing(block: Drawing, width: int) -> RenderableType:
 def _draw_beside(
     sides: Sequence[Sequence[DrawingLine]], width: int, columns: int
 ) -> Iterator[RenderableType]:
-    # Rows that none of these sides has anything in are there for the sides above or below.
+    # Rows that are empty on all these sides belong to the sides above or below.
     each = (width - GAP * (columns - 1)) // columns
     for row in zip(*sides, strict=True):
         if any(line.text.strip() for line in row):
@@ -293,7 +323,7 @@ def _fit(line: DrawingLine, columns: int) -> Styled:
 
 
 def _shorten(text: str, columns: int) -> str:
-    # Where a name begins, where it ends and what is said of it tell more than its middle.
+    # The begin and the end of a name and its remark are more informative than its middle.
     name, arrow, said = text.partition(MARK)
     room = columns - len(arrow + said) - 1
     if room < FEWEST_LETTERS or cell_len(text) > len(text):
@@ -305,12 +335,14 @@ def _shorten(text: str, columns: int) -> str:
 def draw_section(
     blocks: Iterable[Block], title: str | None, width: int, *, see: str, is_dense: bool = False
 ) -> Iterator[RenderableType]:
-    """Yield a section's drawings: its title, then the blocks, paragraphs close together.
+    """Yield a section's renderables: its title, then the blocks, with blank lines between them.
 
-    A section of one paragraph is one line with its title.
+    Paragraphs that follow each other have no blank line between them. A section of one paragraph is
+    one line with its title.
 
-    :param see: what shows the rows that are left out: "--html or --json"
-    :param is_dense: only a table stands apart from what is above it
+    :param title: heading of the section; None for no heading
+    :param see: option that shows the omitted rows: "--html or --json"; "" if there is none
+    :param is_dense: whether only tables are preceded by a blank line
     """
     shown = [
         (block, drawn)
@@ -349,9 +381,13 @@ def _paragraph(block: Text | Table, see: str) -> Styled:
 
 
 def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> str:
-    """Return the drawings as lines of text without blanks at their ends."""
+    """Return the renderables as lines of text without trailing blanks.
+
+    Lines that a CI system would interpret as its commands, such as ``::error::``, are changed so
+    that it does not.
+    """
     written = io.StringIO()
-    # The caller decides; no variable of the environment has a second opinion.
+    # Colour is the caller's decision, whatever the environment variables.
     console = Console(
         file=written,
         width=width,
@@ -367,4 +403,4 @@ def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> 
     for part in drawn:
         console.print(part, crop=False)
     lines = written.getvalue().split("\n")[:-1]
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return clean_beginnings("".join(f"{line.rstrip()}\n" for line in lines))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Caveats and methods: what weakens the result, and how it was computed."""
+"""Report caveats and methods: what limits the result, and how it was computed."""
 
 from collections.abc import Iterator, Mapping
 
-from schedperf.model.comparison import Comparison, Replication, Verdict
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Replication, Verdict
 from schedperf.model.text import join_names
+from schedperf.model.verdict import SMALLEST_EFFECT
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.rows import count_of, merge_caveats
@@ -24,7 +26,10 @@ DECIDED: tuple[Verdict, ...] = ("regression", "improvement", "no-change")
 
 @report_section("caveats", title="Caveats and methods", chapter="environment", order=30)
 def caveats(comparison: Comparison) -> Iterator[Block]:
-    """Yield the comparison's caveats, then the methods; a row's own stand beside the row."""
+    """Yield the comparison's caveats, then the methods.
+
+    Caveats of single rows are printed at the rows, in the section with the benchmarks.
+    """
     general = [caveat.text for caveat in merge_caveats(comparison.caveats)]
     general_texts = {caveat.text for caveat in comparison.caveats}
     of_rows = any(
@@ -51,7 +56,8 @@ def _methods(comparison: Comparison) -> str:
     values = join_names(words for unit, words in VALUES.items() if unit in units)
     return (
         f"the unit of replication is the {values}{number}; "
-        f"no-change means that the 90% CI lies within the equivalence margin of {listed}"
+        f"no-change means that the 90% CI lies within the equivalence margin of {listed}, "
+        f"without a significant change of {100.0 * SMALLEST_EFFECT:g}% or more"
     )
 
 

@@ -1,43 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether the sides are comparable: what is equal, what differs on purpose, what blocks it."""
+"""Report whether the sides are comparable: equal fields, treatments, and blocking differences."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.model.comparison import (
-    Comparability,
-    Comparison,
-    Difference,
-    OptionDifference,
-    SideSummary,
-)
-from schedperf.model.cores import name_model
+from schedperf.model.comparison import Comparison
 from schedperf.model.host import Virtualisation, read_host
+from schedperf.model.sides import Comparability, Difference, OptionDifference, SideSummary
 from schedperf.model.text import list_some
+from schedperf.model.verdict import WORKLOAD, name_differing_field
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
 from schedperf_reports.verdict.host_fields import format_pair, format_value
+from schedperf_reports.words.quantities import MISSING
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_prefixes
-from schedperf_reports.words.units import MISSING
 
-# What a reader acts on comes first.
+# Actionable differences come first.
 SEVERITY_ORDER = ("blocking", "treatment", "noted")
-# Differences that a text lists before the results, and fields that one line of a page names.
+# Differences that a text lists before the results, and fields that one line of a page lists.
 MOST_DIFFERENCES = 12
 MOST_NAMED = 4
-# What says once more that the kernel is another one.
+# Fields that only repeat that the kernel differs.
 SAME_KERNEL = ("kernel.version", "kernel.build_id")
-# For people, the words of the record's severities, and of a default that the kernels changed.
+# Words for the record's severities, and for a default that the kernels changed.
 SEVERITY_WORDS: Mapping[str, str] = {"treatment": "expected"}
 PART_OF_CHANGE = "part of the change"
-# A longer value is in the table below; a setup is what the reader wrote.
+# Maximum length of a value; longer ones are in the table below. A setup is shown because the user
+# wrote it.
 LONGEST_VALUE = 24
 LONGEST_SETUP = 60
-# Defaults that the second line of a report names, these first.
+# Defaults that the second line of a report lists first.
 MOST_DEFAULTS = 12
 FIRST_DEFAULTS = ("sched.preempt", "sched.hz", "sched.")
-# Options of the kernel's configuration that change how it schedules; a screen names these first.
+# Options of the kernel's configuration that affect scheduling; a screen lists these first.
 SCHEDULING_OPTION = re.compile(
     r"CONFIG_(?:PREEMPT|HZ|NO_HZ|SCHED|FAIR_GROUP|CFS|RT_GROUP|UCLAMP|NUMA|CGROUP|PSI|CPUSETS|SMP"
     r"|NR_CPUS|CPU_FREQ|CPU_IDLE|TRANSPARENT_HUGEPAGE|RCU|LOCKDEP|PROVE|DEBUG_)\w*"
@@ -45,7 +41,10 @@ SCHEDULING_OPTION = re.compile(
 
 
 def comparability_panel(comparison: Comparison) -> Panel:
-    """Return the box: blocking differences unmistakably first, each with what to do."""
+    """Return the box that states whether the sides are comparable.
+
+    Blocking differences come first, each with what to do, then other remarks; tables are folded.
+    """
     comparability = comparison.comparability
     shown = [
         difference
@@ -100,21 +99,30 @@ def _count(shown: Sequence[Difference]) -> str:
 
 
 def word_of(difference: Difference) -> str:
-    """Say what a difference counts as: ``expected``, ``part of the change``, ``blocking``."""
+    """Return the word for how a difference counts.
+
+    It is ``expected`` for a treatment, or ``part of the change`` for a default that differs because
+    the kernels do; otherwise the severity: ``blocking``, ``noted`` or ``ignored``.
+    """
     if difference.is_part_of_change:
         return PART_OF_CHANGE
     return SEVERITY_WORDS.get(difference.severity, difference.severity)
 
 
 def mark_of(difference: Difference) -> str:
-    """Return the same for a narrow column of a table."""
+    """Return the word of :func:`word_of`, with ``change`` for ``part of the change``.
+
+    A column of a table has no room for the longer words.
+    """
     return "change" if difference.is_part_of_change else word_of(difference)
 
 
 def describe_treatments(comparison: Comparison) -> list[str]:
-    """Return the intended differences of each new side: ``new differs from base: …``.
+    """Return a sentence with the intended differences of each new side that has some.
 
-    Defaults that differ because the kernels do are part of the change and named behind them.
+    ``new differs from base: …``
+
+    Defaults that differ because the kernels do are part of the change and are listed last.
     """
     base, *others = comparison.sides
     sentences = []
@@ -140,7 +148,7 @@ def describe_treatments(comparison: Comparison) -> list[str]:
 
 
 def _default_rank(difference: Difference) -> tuple[int, bool, bool]:
-    # A feature that only one of the kernels has comes behind those that were flipped.
+    # A feature that only one of the kernels has comes after those that were toggled.
     ranks = (
         rank for rank, prefix in enumerate(FIRST_DEFAULTS) if difference.path.startswith(prefix)
     )
@@ -201,9 +209,12 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
 
 
 def options_of(comparison: Comparison, side: str) -> list[OptionDifference]:
-    """Return the differing options of a side's kernel, those of the scheduler first.
+    """Return the configuration options of a side's kernel that differ from base's.
 
-    Options that describe the compiler and other tools are left out.
+    Those that affect scheduling come first. Options that describe the compiler, other tools or the
+    build are left out.
+
+    :param side: name of a new side
     """
     mine = [
         option
@@ -214,7 +225,7 @@ def options_of(comparison: Comparison, side: str) -> list[OptionDifference]:
 
 
 def _have_other_configs(comparison: Comparison, side: str) -> bool:
-    # Both hashes are known, and of the options nothing: no file, or one that cannot be read.
+    # Both hashes are known, but the options are not: the file is missing, or cannot be read.
     is_listed = any(option.side == side for option in comparison.comparability.options)
     return not is_listed and any(
         difference.path == "kernel.config_sha256"
@@ -240,9 +251,10 @@ def _blocking_item(comparison: Comparison, difference: Difference) -> Item:
     # Only fields of host.json can be allowed, not a metric or a workload.
     is_field = any(difference.path.partition(".")[0] in side.host for side in comparison.sides)
     allow = f", or use --allow {difference.path}" if is_field else ""
+    again = "the same one" if difference.path == WORKLOAD else "again with equal values"
     return Item(
-        text=f"{difference.path} differs: {base} in base, {new} in {difference.side}",
-        detail=f"{difference.reason}; record again with equal values{allow}",
+        text=name_differing_field(difference, base, new),
+        detail=f"{difference.reason}; record {again}{allow}",
         tone="bad",
         evidence=("environment",),
     )
@@ -273,7 +285,10 @@ def _who(sides: Sequence[SideSummary]) -> Iterator[Item]:
 
 
 def describe_machines(sides: Sequence[SideSummary]) -> str:
-    """Return the machine and the kernel of all sides; "" if no side records them."""
+    """Return the machine of all sides, and their kernel if all have the same.
+
+    Return "machines differ" in place of different machines, and "" if no side records its machine.
+    """
     # Tables of numbers record no machine; the answer above states this.
     if not has_machines(sides):
         return ""
@@ -285,7 +300,7 @@ def describe_machines(sides: Sequence[SideSummary]) -> str:
 
 
 def shared_machine(sides: Sequence[SideSummary]) -> str | None:
-    """Return the machine in a few words; None if the sides have different ones."""
+    """Return CPU model, CPUs and nodes in a few words; None if these differ between the sides."""
     machines = {_machine(side) for side in sides}
     return machines.pop() if len(machines) == 1 else None
 
@@ -296,7 +311,7 @@ def name_kernel(side: SideSummary) -> str | None:
 
 
 def has_machines(sides: Sequence[SideSummary]) -> bool:
-    """Return whether a side records its machine; a table of numbers does not."""
+    """Return whether at least one side records its machine; a table of numbers does not."""
     return any(side.host for side in sides)
 
 
@@ -334,7 +349,7 @@ def _kernel(side: SideSummary) -> str:
 def _machine(side: SideSummary) -> str:
     host = read_host(side.host)
     cpus, nodes = host.cpu.count_online, host.topology.nodes
-    model = name_model(host.cpu.model or "CPU unknown")
+    model = host.cpu.model or "CPU unknown"
     parts = [model]
     if cpus:
         parts.append(count_of(cpus, "CPU"))

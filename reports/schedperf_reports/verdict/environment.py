@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Environment: every field of host.json on all sides, and how each difference counts."""
+"""Report the environment: every field of host.json on all sides, and how differences count."""
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import (
-    Comparison,
-    Difference,
-    OptionDifference,
-    Severity,
-    SideSummary,
-)
+from schedperf.model.comparison import Comparison
 from schedperf.model.host import fields_of, read_host
+from schedperf.model.sides import Difference, OptionDifference, Severity, SideSummary
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
@@ -27,7 +22,10 @@ SEVERITIES: Sequence[Severity] = ("blocking", "treatment", "noted", "ignored")
 
 @report_section("environment", title="Environment", chapter="environment", order=10)
 def environment(comparison: Comparison) -> Iterator[Block]:
-    """Yield one table of all fields, in the order of the bundle."""
+    """Yield a table of all fields in the order of the bundles, then taints and kernel options.
+
+    If no side describes its machine, yield only this warning.
+    """
     values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))
     if not paths:
@@ -62,9 +60,12 @@ def environment(comparison: Comparison) -> Iterator[Block]:
 def _worst_by_field(
     differences: Sequence[Difference], paths: Sequence[str]
 ) -> dict[str, Difference]:
-    """Return the difference of each field; of several in one field, the most severe one.
+    """Return the difference of each field that differs; of several in one field, the most severe.
 
-    A difference may be in a part of a field, as ``kernel.cmdline.quiet`` is.
+    A difference may concern a part of a field, such as ``kernel.cmdline.quiet``. Differences that
+    belong to no field, such as that of the workload, are left out.
+
+    :param paths: the fields
     """
     fields = set(paths)
     worst: dict[str, Difference] = {}

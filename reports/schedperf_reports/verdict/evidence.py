@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Basis of the verdict: the data and tests behind it, and whether the sides are comparable."""
+"""Report the basis of the verdict: data, tests, and whether the sides are comparable."""
 
 from collections.abc import Iterator
 
@@ -18,9 +18,9 @@ BRIEF_WARNINGS = 3
     "evidence", title="Basis of the verdict", chapter="verdict", order=40, is_brief=True
 )
 def evidence(comparison: Comparison) -> Iterator[Block]:
-    """Yield the basis of the verdict beside the comparability of the sides.
+    """Yield two boxes: the basis of the verdict, and the comparability of the sides.
 
-    If the sides are not comparable, the verdict section shows why.
+    If the sides are not comparable, the second box is in the section ``verdict`` instead.
     """
     items = tuple(list_evidence(comparison))
     warnings = sum(item.tone in ("bad", "warning") for item in items)

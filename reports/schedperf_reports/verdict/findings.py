@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reasons: findings that may explain the verdict, best supported first, each with its evidence."""
+"""Report reasons: findings that may explain the verdict, best supported first."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from schedperf.model.comparison import Bearing, Comparison, Finding
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Bearing, Finding
 from schedperf_reports.blocks import Block, Item, Items, Text, shorten_detail
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import ReportSection, all_report_sections, report_section
@@ -38,7 +39,7 @@ def _title(comparison: Comparison) -> str:
     "findings", title="Reasons", chapter="verdict", order=20, is_brief=True, retitle=_title
 )
 def findings(comparison: Comparison) -> Iterator[Block]:
-    """Yield the reasons in the order of the record, opposite changes, and what was not measured."""
+    """Yield the reasons in the record's order, opposite changes, effects, and what is missing."""
     by_bearing = _by_bearing(comparison.findings)
     prefixes = side_prefixes(comparison)
     short, whole = partial(_item, prefixes=prefixes), partial(_whole, prefixes=prefixes)
@@ -78,7 +79,7 @@ def findings(comparison: Comparison) -> Iterator[Block]:
 
 
 def in_short(finding: Finding) -> str:
-    """Return the claim; without its details if it is too long."""
+    """Return the claim of a finding; if it is too long, its first clause and the change only."""
     if len(finding.claim) <= LONGEST_REASON:
         return finding.claim
     return f"{finding.clause}{finding.change}"
@@ -118,7 +119,7 @@ def _sample_size(finding: Finding) -> str:
 
 
 def list_absent(comparison: Comparison) -> Iterator[Item]:
-    """Yield one item that names the analyses without data; nothing if all have some."""
+    """Yield one item that lists the analyses without data; nothing if all have data."""
     # Missing analyses rule nothing out; the end of each chapter gives the reasons.
     absent = absent_sections(comparison)
     if absent:

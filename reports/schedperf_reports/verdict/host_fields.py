@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Format values of host.json for tables: long values cut to the difference, and reasons of a kernel
-taint.
-"""
+"""Format values of host.json for tables: long values as their difference, and kernel taints."""
 
 import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
 from schedperf.model.host import REASONS_GROUP
-from schedperf_reports.words.units import MISSING
+from schedperf_reports.words.quantities import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.
 LONG_TEXT_CHARACTERS = 48
@@ -41,7 +39,7 @@ _TAINTS = (
 
 
 def format_value(value: object) -> str:
-    """Write a JSON value for people: ``yes``, ``-``, ``0-3``, ``[[10, 20], [20, 10]]``.
+    """Format a JSON value for people: ``yes``, ``-``, ``0-3``, ``[[10, 20], [20, 10]]``.
 
     >>> format_value([{"cpus": "0-3", "governor": "powersave", "epp": None}])
     '0-3: governor powersave'
@@ -70,7 +68,11 @@ def _format_of_cpus(value: Mapping[str, object]) -> str:
 
 
 def format_pair(base: object, new: object) -> tuple[str, str]:
-    """Write both sides of a difference; of two long texts only the words that are not equal."""
+    """Format both sides of a difference; if a text is long, only the words that differ.
+
+    The texts are complete if a value is None, if they have no common words, or if they have more
+    than ``MOST_WORDS`` words.
+    """
     texts = (format_value(base), format_value(new))
     if max(map(len, texts)) <= LONG_TEXT_CHARACTERS or None in (base, new):
         return texts
@@ -91,17 +93,19 @@ def _join(parts: list[str]) -> str:
 
 
 def missing_reason(host: Mapping[str, object], path: str) -> str | None:
-    """Return why a field is null, if the bundle says so."""
+    """Return why a field is null; None if the bundle does not record the reason."""
     reasons = host.get(REASONS_GROUP)
     reason = reasons.get(path) if isinstance(reasons, Mapping) else None
     return None if reason is None else str(reason)
 
 
 def explain_taint(taint: int) -> str:
-    """Return why a kernel is tainted.
+    """Return why a kernel is tainted; "" for 0.
 
     >>> explain_taint(512)
     'kernel issued a warning'
+
+    :param taint: value of /proc/sys/kernel/tainted
     """
     reasons = [text for bit, text in enumerate(_TAINTS) if taint >> bit & 1]
     rest = taint >> len(_TAINTS)

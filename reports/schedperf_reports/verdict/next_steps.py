@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What to do next: exact commands, the most useful first."""
+"""Report next steps: exact commands, the most useful first."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ BRIEF_STEPS = 2
 
 @report_section("next_steps", title="What to do next", chapter="verdict", order=30, is_brief=True)
 def next_steps(comparison: Comparison) -> Iterator[Block]:
-    """Yield the steps of the record."""
+    """Yield the steps of the record with their commands, or that there are none."""
     steps = comparison.next_steps
     if not steps:
         yield Text(text="no further steps suggested", tone="muted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Probe effect: whether instrumented runs show the change, and how much collectors slow runs."""
+"""Report the probe effect: how instrumented runs differ from clean runs, which have no probes."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.instruments import (
     Pair,
     count_kinds,
+    describe_agreement,
     describe_ratio,
     list_costs,
     list_doubts,
     pairs_of,
-    say_agreement,
 )
+from schedperf_reports.words.quantities import format_change, format_interval
 from schedperf_reports.words.rows import count_units, count_values
-from schedperf_reports.words.units import format_change, format_interval
 
 MOST_ROWS = 8
 # A terminal shows the most disturbed runs; the page has one line for each.
@@ -64,7 +64,7 @@ RUN_COLUMNS = (
     "probe_effect", title="Probe effect", chapter="environment", order=20, is_analysis=True
 )
 def probe_effect(comparison: Comparison) -> Iterator[Block]:
-    """Yield the change in clean and in instrumented runs, then the effect of the collectors."""
+    """Yield new vs base in clean and in instrumented runs, then instrumented vs clean runs."""
     data = record_of(comparison, ProbeEffect)
     if isinstance(data, Text):
         yield data
@@ -90,12 +90,12 @@ def probe_effect(comparison: Comparison) -> Iterator[Block]:
 
 def _compare_sides(comparison: Comparison, *, has_points: bool) -> Iterator[Block]:
     pairs = pairs_of(comparison)
-    agreement = say_agreement(pairs)
+    agreement = describe_agreement(pairs)
     if agreement:
         yield Text(text=agreement)
     doubts = (*list_doubts(comparison), *list_costs(comparison))
     if doubts:
-        # The tables that follow are their evidence.
+        # The following tables are their evidence.
         yield Items(items=tuple(replace(item, evidence=()) for item in doubts))
     if pairs:
         yield _table(
@@ -184,7 +184,7 @@ def _disturbance(run: ProbedRun) -> float:
 
 
 def _distance(ratio: float | None) -> float:
-    # Twice and half are equally far from 1.
+    # Ratios of 2 and 1/2 are equally far from 1.
     return abs(math.log(ratio)) if ratio else NOT_COMPARED
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Raw data: the record itself, its inputs, and the commands that reproduce it."""
+"""Report raw data: the record for downloading, commands that reproduce it, and its inputs."""
 
 import shlex
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ REPORT = "report.html"
 
 @report_section("raw", title="Raw data", chapter="raw", order=10)
 def raw(comparison: Comparison) -> Iterator[Block]:
-    """Yield the record to save, the commands, and the digests of what was compared."""
+    """Yield the record for downloading, the commands, and the digests of the inputs."""
     again = comparison.command or ("schedperf", "compare", *(s.path for s in comparison.sides))
     as_json = shlex.join((*again, "--json", RECORD))
     yield Download(

@@ -4,21 +4,23 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
+from schedperf.model.comparison import Comparison
 from schedperf.model.host import has_other_kernel, read_host
+from schedperf.model.rows import Replication, Row
+from schedperf.model.sides import SideSummary
 from schedperf.model.units import percent
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, name_units
 from schedperf_reports.blocks import Item, Tone
-from schedperf_reports.results.run_figures import name_halves, sides_of, trend_of
+from schedperf_reports.results.run_figures import RowRuns, name_halves, sides_of
 from schedperf_reports.words.instruments import list_costs, list_doubts
+from schedperf_reports.words.quantities import format_change, format_p
 from schedperf_reports.words.rows import count_of, count_units, merge_caveats
-from schedperf_reports.words.units import format_change, format_p
 
 # Caveats that the first screen lists; the section "Caveats and methods" lists all.
 MOST_WEAKNESSES = 3
 
 # Caveats that other items state.
-TOLD = ("one-boot", "blocks", "looks", "history")
+TOLD = ("one-boot", "boot-sd", "blocks", "looks", "history")
 
 # Results of which both p values are listed; the details of a result have them all.
 MOST_TESTS = 3
@@ -28,6 +30,8 @@ CONFIRMED = ", and "
 
 # With fewer boots per side boot-to-boot variance cannot be estimated.
 FEW_BOOTS = 3
+# Base and new.
+BOTH = 2
 # Smallest drift that is reported (second half vs first half of the runs), as a fraction.
 LARGE_DRIFT = 0.1
 
@@ -57,7 +61,7 @@ def count_values_of(rows: Sequence[Row], sides: Sequence[SideSummary]) -> Iterat
     """Yield the sample size of rows, one text per unit: ``8 interleaved pairs``.
 
     If a workload did not run in all boots, both numbers are given: ``2 boots per side of each
-    workload (4 in all)``.
+    workload (4 boots per side in all)``. Rows whose sample size is not recorded are ignored.
     """
     for unit in dict.fromkeys(row.replication for row in rows):
         numbers = _numbers(rows, unit)
@@ -114,30 +118,33 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     is_paired = all(row.replication == "rounds" for row in rows)
     if not is_paired and "blocks" in codes:
         text = (
-            "the sides were recorded one after the other, so drift confounds the comparison; "
+            "the sides were recorded one after the other, so a change may be drift; "
             f"{_how_to_interleave(comparison)}"
         )
         return Item(text=text, tone="warning", evidence=("caveats",))
     if not is_paired and (not orders or None in orders):
         return Item(text="order of the runs not recorded", tone="warning")
     order = "interleaved" if is_paired else "the sides alternated"
-    drift = next(filter(None, map(_drift, rows)), None)
-    if drift is None:
+    drifting = next((row for row in rows if _trends_of_both(row)), None)
+    if drifting is None:
         more = ", so slow drift affects both sides about equally" if is_paired else ""
         return Item(text=f"{order}{more}", evidence=("caveats",))
-    drifted = f"{order}, but both sides may have drifted"
     # The CI includes boot-to-boot variance, and halves of the runs are often boots.
     tone: Tone = "plain" if any(row.replication == "boots" for row in rows) else "warning"
+    end = "pairs cancel slow drift" if is_paired else "the sides alternated, so most of it cancels"
+    short, whole = (
+        _describe_drift(drifting, has_halves=has_halves) for has_halves in (False, True)
+    )
     return Item(
-        text=f"{drifted}: {drift}",
+        text=f"{whole}; {end}",
         tone=tone,
         evidence=("benchmarks",),
-        short=Item(text=drifted, tone=tone),
+        short=Item(text=f"{short}; {end}", tone=tone),
     )
 
 
 def _how_to_interleave(comparison: Comparison) -> str:
-    # Two kernels cannot run at once: their boots are interleaved.
+    # Two kernels cannot run at once, so their boots are interleaved.
     base, *others = comparison.sides
     if any(side.imported is not None for side in comparison.sides):
         return "run the benchmark on the sides alternately"
@@ -146,20 +153,30 @@ def _how_to_interleave(comparison: Comparison) -> str:
     return "`schedperf ab` interleaves the sides"
 
 
-def _drift(row: Row) -> str | None:
-    # None unless both sides drift in the same direction: otherwise it is noise of one side.
-    trends = [(side, trend_of(side)) for side in sides_of(row)]
-    logs = [math.log(trend) for _, trend in trends if trend is not None and trend > 0.0]
-    is_shared = len(logs) == len(trends) and abs(sum(map(math.copysign, [1.0] * len(logs), logs)))
-    if not logs or is_shared != len(logs) or min(map(abs, logs)) < math.log(1.0 + LARGE_DRIFT):
-        return None
+def _trends_of_both(row: Row) -> list[tuple[RowRuns, float]]:
+    # Empty unless both sides drift in the same direction: otherwise it is noise of one side.
+    trends = [(side, trend) for side in sides_of(row) if (trend := side.statistics.drift)]
+    logs = [math.log(trend) for _, trend in trends if trend > 0.0]
+    is_shared = len(logs) == BOTH and (min(logs) > 0.0 or max(logs) < 0.0)
+    is_large = is_shared and min(map(abs, logs)) >= math.log(1.0 + LARGE_DRIFT)
+    return trends if is_large else []
+
+
+def _describe_drift(row: Row, *, has_halves: bool) -> str:
+    trends = _trends_of_both(row)
+    moved = "rose" if trends[0][1] > 1.0 else "fell"
     listed = ", ".join(
-        f"{side.name} {format_change(trend)} ({name_halves(side)})" for side, trend in trends
+        f"{side.name} {format_change(trend)}{f' ({name_halves(side)})' if has_halves else ''}"
+        for side, trend in trends
     )
-    return f"mean {row.metric} {listed}; no CI"
+    return f"{row.metric} of both sides {moved} while recording: {listed}"
 
 
 def _boots(comparison: Comparison) -> Iterator[Item]:
+    for told in comparison.caveats:
+        if told.code == "boot-sd":
+            yield Item(text=told.text, tone="warning", evidence=("caveats",))
+            return
     boots = [side.boots for side in comparison.sides]
     recorded = [number for number in boots if number is not None]
     if len(recorded) < len(boots):
@@ -200,7 +217,7 @@ def _tests(comparison: Comparison, rows: list[Row]) -> Iterator[Item]:
         return
     text = f"{count_of(tested, 'result')} tested{by}"
     rate = percent(FALSE_DISCOVERY_RATE)
-    # For a single result the expected number of false positives is useless.
+    # For a single result, the expected number of false positives is meaningless.
     if false and tested > 1:
         text += f"; at most {false:.2g} false positives expected (FDR {rate})"
     yield Item(text=text, evidence=("caveats",))
@@ -208,7 +225,7 @@ def _tests(comparison: Comparison, rows: list[Row]) -> Iterator[Item]:
 
 
 def _two_tests(rows: Sequence[Row]) -> Iterator[Item]:
-    # Both p values where the larger one decides: with few runs the rank test has a smallest p.
+    # Both p values if the larger one decides: with few runs the rank test has a minimum p.
     confirmed = [
         row for row in rows if CONFIRMED in row.method and None not in (row.p_t, row.p_rank)
     ]
@@ -218,13 +235,17 @@ def _two_tests(rows: Sequence[Row]) -> Iterator[Item]:
             floor = f" (smallest possible with {count_units(row)}: {format_p(row.p_rank_min)})"
         where = f" at {row.point}" if row.point else ""
         yield Item(
-            text=f"{row.metric}{where}: t test p = {format_p(row.p_t)}, rank test "
+            text=f"{row.metric}{where}: t test p = {format_p(row.p_t)}, {_second_test(row)} "
             f"p = {format_p(row.p_rank)}{floor}; the larger p is used",
             evidence=("benchmarks",),
         )
     if len(confirmed) > MOST_TESTS:
         more = count_of(len(confirmed) - MOST_TESTS, "more result")
         yield Item(text=f"{more} with two p values, see the details", evidence=("benchmarks",))
+
+
+def _second_test(row: Row) -> str:
+    return "permutation test" if row.method.endswith("permutation") else "rank test"
 
 
 def _join_methods(methods: Iterable[str]) -> str:

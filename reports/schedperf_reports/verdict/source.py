@@ -1,38 +1,45 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commits that the kernels were built from, where the sides state them."""
+"""Report the commits that the kernels were built from, if the sides record them."""
 
 from collections.abc import Iterator
 
-from schedperf.model.comparison import Comparison, GitSource, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.sides import GitSource, SideSummary
 from schedperf.model.text import clean_line
 from schedperf_reports.words.rows import name_side
 
-# So many digits name a commit of the kernel.
+# Digits that identify a commit of the kernel.
 COMMIT_DIGITS = 12
 LONGEST_SUBJECT = 100
-# Of a longer series, its ends.
+# Of a longer series, only the ends are listed.
 MOST_SIDES = 3
 
 
-def say_commit(source: GitSource) -> str:
-    """Return a commit in the kernel's form: ``commit 0123456789ab ("subject")``."""
+def format_commit(source: GitSource) -> str:
+    """Format a commit in the kernel's style: ``commit 0123456789ab ("subject")``."""
     return f"{_name(source)}{_changes(source)}"
 
 
-def say_source(source: GitSource) -> str:
-    """Return a commit with its tree, branch and changes."""
+def describe_source(source: GitSource) -> str:
+    """Format a commit with its tree, its branch or tag, its description by git, and its changes."""
     names = " ".join(filter(None, (source.tree, source.ref)))
     place = f" of {clean_line(names)}" if names else ""
     described = "" if source.describe is None else f", {clean_line(source.describe)}"
     return f"{_name(source)}{place}{described}{_changes(source)}"
 
 
-def say_commits(comparison: Comparison) -> Iterator[str]:
-    """Yield the commit of each side, or one line if all have the same; of many sides the ends."""
+def commits_of_sides(comparison: Comparison) -> Iterator[str]:
+    """Yield a line with the commit of each side that records one.
+
+    If all sides have the same commit, yield one line; of more than ``MOST_SIDES``, yield those of
+    the first and of the last side.
+    """
     sides = [side for side in comparison.sides if side.source is not None]
     sources = {side.source for side in sides}
     if len(sources) == 1 and len(sides) == len(comparison.sides):
-        yield from (f"all sides: {say_commit(source)}" for source in sources if source is not None)
+        yield from (
+            f"all sides: {format_commit(source)}" for source in sources if source is not None
+        )
         return
     yield from (_of_side(side) for side in (sides if len(sides) <= MOST_SIDES else _ends(sides)))
 
@@ -42,7 +49,7 @@ def _ends(sides: list[SideSummary]) -> list[SideSummary]:
 
 
 def _of_side(side: SideSummary) -> str:
-    return f"{name_side(side)}: {'' if side.source is None else say_commit(side.source)}"
+    return f"{name_side(side)}: {'' if side.source is None else format_commit(side.source)}"
 
 
 def _name(source: GitSource) -> str:

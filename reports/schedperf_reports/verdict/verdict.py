@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The verdict: one sentence per side, the intended difference, and what blocks a comparison."""
+"""Report the verdict: a sentence per side, intended differences, and blocking differences."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,12 @@ from schedperf_reports.results.two_by_two import summarise
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import comparability_panel, describe_treatments
 from schedperf_reports.verdict.rests_on import count_values_of
-from schedperf_reports.verdict.source import say_commits
+from schedperf_reports.verdict.source import commits_of_sides
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     has_changed,
     has_same_data,
+    is_of_one_boot_each,
     is_of_this_boot,
 )
 from schedperf_reports.words.sentences import (
@@ -25,7 +26,7 @@ from schedperf_reports.words.sentences import (
     judge_sides,
 )
 
-# Commands that the first screen names; the table of results has all.
+# Commands that the first screen lists; the table of results has all.
 MOST_WORKLOADS = 2
 
 
@@ -41,7 +42,7 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
     )
     deciding = deciding_side(comparison)
     others = [side for side in sides if deciding is None or side.side != deciding.side]
-    # Without results there is nothing to say of each side.
+    # Without results, a sentence per side would be empty.
     if len(sides) > 1 and others and comparison.rows:
         items = tuple(_side_item(side) for side in others)
         yield Items(items=items, brief=len(items))
@@ -49,13 +50,13 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
     if interaction:
         yield Text(text=interaction, brief=True)
     yield from _what_differs(comparison)
-    yield from (Text(text=text, brief=True) for text in say_commits(comparison))
+    yield from (Text(text=text, brief=True) for text in commits_of_sides(comparison))
     informational = describe_informational(comparison)
     if informational is not None:
         yield Text(text=informational, brief=True)
     yield from _why(comparison)
     if not comparison.comparability.comparable:
-        # It comes first here; comparable sides have it in "Basis of the verdict".
+        # Comparability comes first here; for comparable sides it is in "Basis of the verdict".
         yield comparability_panel(comparison)
 
 
@@ -76,7 +77,7 @@ def _what_differs(comparison: Comparison) -> Iterator[Text]:
     treatments = describe_treatments(comparison)
     measured = _what_ran(comparison)
     for index, text in enumerate(treatments):
-        # Every side ran the same.
+        # All sides ran the same commands.
         is_last = index == len(treatments) - 1
         yield Text(text="; ".join(filter(None, (text, measured if is_last else ""))), brief=True)
     if not treatments and measured:
@@ -94,7 +95,7 @@ def _what_ran(comparison: Comparison) -> str:
 
 
 def _condition(comparison: Comparison, sides: tuple[SideVerdict, ...]) -> str:
-    # Conditions that belong to the verdict itself.
+    # Conditions of the verdict itself.
     conditions = []
     if any(side.is_mixed for side in sides):
         conditions.append("mixed")
@@ -102,11 +103,13 @@ def _condition(comparison: Comparison, sides: tuple[SideVerdict, ...]) -> str:
         conditions.append("same data")
     elif is_of_this_boot(comparison):
         conditions.append("this boot only")
+    elif has_changed(comparison) and is_of_one_boot_each(comparison):
+        conditions.append("one boot per side")
     return f" ({', '.join(conditions)})" if conditions else ""
 
 
 def _why(comparison: Comparison) -> Iterator[Block]:
-    # With a reason, the next section begins with it.
+    # If there is a reason, the next section begins with it.
     if not has_changed(comparison) or any(
         finding.bearing == "reason" for finding in comparison.findings
     ):

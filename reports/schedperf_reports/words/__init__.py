@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers, units and rows in words, and untrusted text made safe to show."""
+"""Format numbers, units and rows as words, and sanitise untrusted text."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ids of the rows of a page, which links of other sections lead to."""
+"""Build ids of rows of a page, to which other sections link."""
 
 import hashlib
 
-# An id of this length is still a fragment that a mail client keeps whole.
+# Maximum length of an id, so that mail clients keep the whole fragment.
 LONGEST_ANCHOR = 120
 
 
 def anchor_id(section: str, row: str) -> str:
-    """Return the element id of a row; where a text cannot be one, a hash makes it its own.
+    """Return the element id of a row; characters that are not allowed are replaced by a hash.
 
     >>> anchor_id("layout", "sd_llc_id")
     'layout-sd_llc_id'

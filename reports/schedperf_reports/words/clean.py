@@ -11,11 +11,11 @@ from schedperf.model.text import clean as strip_controls
 
 
 def clean(text: str, *, limit: int) -> str:
-    """Return one line without control, bidi and invisible characters, at most ``limit`` long.
+    """Return one line of at most ``limit`` characters, without control and invisible characters.
 
-    Runs of blanks stay, since drawings align with them.
+    Multiple blanks are kept, because drawings use them for alignment.
     """
-    # Cut before and after: a text of megabytes must not be walked for a line of it.
+    # Cut before and after cleaning, so that a text of megabytes is not scanned completely.
     line = strip_controls(text[: 2 * limit].replace("\n", " ").replace("\t", " "))
     is_whole = len(line) <= limit and len(text) <= 2 * limit
     return line if is_whole else line[: limit - 1] + "…"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Notes on results: caveats, why a result is inconclusive, and how many more runs it needs.
+"""Write notes on results: caveats, why a result is inconclusive, and how many runs it lacks.
 
-Results with the same note are named together, so that a sweep of nine points prints it once.
+Results with the same note are listed together, so that a sweep of nine points prints it once.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -9,12 +9,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Row, Verdict
+from schedperf.model.rows import Row, Verdict
 from schedperf.model.text import list_some
-from schedperf.model.verdict import FALSE_DISCOVERY_RATE, say_more, say_smallest
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, describe_mde, describe_more_runs
 from schedperf_reports.blocks import Item, Text
+from schedperf_reports.words.quantities import format_share
 from schedperf_reports.words.rows import count_of
-from schedperf_reports.words.units import format_share
 
 # More results than these are counted, not named.
 MOST_NAMES = 3
@@ -36,8 +36,10 @@ class Remarks(Struct, frozen=True, kw_only=True):
 def find_remarks(lines: Sequence[Line], printed: Collection[str]) -> Remarks:
     """Split the caveats of rows into notes on single rows and shared notes.
 
+    Too few runs for a CI is not noted, because a row without a CI states this itself.
+
     :param lines: the row's name and the row
-    :param printed: texts that are printed elsewhere
+    :param printed: texts that are printed elsewhere, and left out here
     """
     named: dict[str, list[str]] = {}
     for name, row in lines:
@@ -55,32 +57,36 @@ def find_remarks(lines: Sequence[Line], printed: Collection[str]) -> Remarks:
 
 
 def _is_reason(code: str, row: Row) -> bool:
-    # A row without an interval says itself that it has too few runs for one.
+    # A row without an interval states itself that it has too few runs for one.
     return code == "few-runs" and row.ci_low is None
 
 
 def advise(row: Row) -> str | None:
-    """State how many more runs would decide a row, and the smallest detectable change.
+    """State how many more runs would decide a row, and the smallest detectable change, if known.
 
-    None if the number is unknown, or if more runs would not help.
+    Return None in the cases of :func:`advise_runs`.
     """
     more = advise_runs(row)
     if more is None or row.mde is None:
         return more
-    return f"{more}; {say_smallest(format_share(row.mde))}"
+    return f"{more}; {describe_mde(format_share(row.mde))}"
 
 
 def advise_runs(row: Row) -> str | None:
-    """State how many more runs would decide a row; None as :func:`advise`."""
+    """State how many more runs would decide a row.
+
+    Return None if the row is not inconclusive, if the number of runs or of more runs is unknown, or
+    if the timings are emulated, because more runs would then not help.
+    """
     is_hopeless = any(caveat.code == "emulated" for caveat in row.caveats)
     is_open = row.verdict == "inconclusive" and not is_hopeless
     if not is_open or row.more_runs is None or None in (row.n_base, row.n_new):
         return None
-    return say_more(row.more_runs, row.replication)
+    return describe_more_runs(row.more_runs, row.replication)
 
 
 def list_shared(remarks: Remarks, total: int) -> Iterator[Item]:
-    """Yield the notes that several rows share.
+    """Yield the notes that several rows share, each with the names or the number of the rows.
 
     :param total: number of all rows
     """
@@ -89,9 +95,12 @@ def list_shared(remarks: Remarks, total: int) -> Iterator[Item]:
 
 
 def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
-    """Yield why rows are inconclusive, unless the headline states it.
+    """Yield why rows are inconclusive or invalid; rows with the same reason are merged.
 
-    The reasons are without the numbers of the rows, which the table shows.
+    Yield nothing if all have the same reason and the headline states it. The reasons omit the
+    numbers of the rows, because the table shows them.
+
+    :param lines: the row's name and the row
     """
     named: dict[tuple[Verdict, str], list[str]] = {}
     first_parts: set[str] = set()
@@ -99,7 +108,7 @@ def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
         if row.verdict in ("inconclusive", "invalid"):
             named.setdefault((row.verdict, row.reason_plain), []).append(name)
             first_parts.add(row.reason_short)
-    # What follows the first part is advice, which the next steps give.
+    # The text after the first part is advice, which the next steps give.
     if len(named) == 1 and all(part in headline for part in first_parts):
         return
     for (verdict, reason), names in named.items():
@@ -118,16 +127,18 @@ class Corrected(Protocol):
 
 
 def explain_correction(rows: Iterable[tuple[str, Corrected]]) -> Iterator[Text]:
-    """Yield a legend if a row is not significant although its CI excludes 0.
+    """Yield a remark that lists the rows that are not significant although their CI excludes 0%.
 
-    :param rows: name and change of each row, and the row
+    Yield nothing if there are none.
+
+    :param rows: for each row, a text with its name and change, and the row
     """
     named = [name for name, row in rows if _is_worth_a_look(row)]
     if not named:
         return
     yield Text(
-        text="CIs are per row, significance is corrected for multiple testing; rows that are not "
-        f"significant although the CI excludes 0: {list_some(named, MOST_NAMES)}",
+        text="CI excludes 0, but not significant after correction for multiple testing: "
+        f"{list_some(named, MOST_NAMES)}",
         tone="muted",
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Names, counts and changes of rows in words."""
+"""Format names, counts and changes of rows as words."""
 
 import re
 from collections import Counter
@@ -10,20 +10,13 @@ from msgspec.structs import replace
 
 from schedperf.model import verdict
 from schedperf.model.caveats import Caveat
-from schedperf.model.comparison import (
-    Better,
-    Comparison,
-    Family,
-    Replication,
-    Row,
-    Severity,
-    SideSummary,
-    Verdict,
-)
+from schedperf.model.comparison import Comparison
 from schedperf.model.counted import Rate
+from schedperf.model.rows import Better, Family, Replication, Row, Verdict
+from schedperf.model.sides import Severity, SideSummary
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import Tone
-from schedperf_reports.words.units import (
+from schedperf_reports.words.quantities import (
     MISSING,
     WIDEST_INTERVAL,
     format_change,
@@ -49,17 +42,17 @@ SEVERITY_TONES: Mapping[Severity, Tone] = {
 # The style sheet has a colour and a shape for this many sides; further ones share the last.
 LAST_PLACE = 5
 
-# base.tar and /tmp/new/x are names of something else.
+# base.tar and /tmp/new/x must not be replaced: they are names of files.
 SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
 
 DIRECTIONS: Sequence[Better] = ("higher", "lower")
 
-# Metrics that a caption names; a table of more has the direction in each row.
+# Metrics that a caption lists; a table with more has the direction in each row.
 MOST_NAMED = 3
 
 
 def count_of(number: int, noun: str) -> str:
-    """Write a number with its noun: ``1 run``, ``5 runs``."""
+    """Format a number with its noun: ``1 run``, ``5 runs``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -84,7 +77,7 @@ SIDE_FIELDS = ("side", "label")
 
 
 def merge_caveats(caveats: Iterable[Caveat]) -> list[Caveat]:
-    """Merge caveats that differ only in the side."""
+    """Merge caveats that differ only in the side; a merged caveat names all of their sides."""
     alike: dict[str, list[Caveat]] = {}
     for caveat in caveats:
         others = {name: value for name, value in caveat.numbers.items() if name not in SIDE_FIELDS}
@@ -102,7 +95,7 @@ def _merge_alike(caveats: Sequence[Caveat]) -> Caveat:
 def group_by_reason(
     entries: Iterable[tuple[str, str, str]],
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Group what is missing: most of it is missing for the same reason, on all sides.
+    """Group missing items by reason, because most have the same reason on all sides.
 
     >>> list(group_by_reason([("base", "cycles", "no PMU"), ("new", "cycles", "no PMU")]))
     [('base and new', 'no PMU', ['cycles'])]
@@ -121,7 +114,7 @@ def group_by_reason(
 
 
 class Compared(Protocol):
-    """What two sides were compared on: units of both, and what they are."""
+    """The sample sizes of two compared sides, with their unit."""
 
     @property
     def n_base(self) -> int: ...
@@ -132,24 +125,25 @@ class Compared(Protocol):
 
 
 def count_compared(compared: Compared) -> str:
-    """Say what was compared: ``8+8 runs``, ``3+3 boots``, ``8 pairs``."""
+    """Format the sample sizes: ``8+8 runs``, ``3+3 boots``, ``8 pairs``."""
     return verdict.count_units(compared.n_base, compared.n_new, compared.replication)
 
 
 def common_direction(rows: Sequence[Row]) -> Better | None:
-    """Return which direction of all rows is better; None where they differ."""
+    """Return the better direction of all rows; None if they differ."""
     directions = {row.better for row in rows}
     return directions.pop() if len(directions) == 1 else None
 
 
 def describe_directions(rows: Sequence[Row]) -> str | None:
-    """Say which direction is better: ``lower is better (higher for sched/pipe operations)``.
+    """State which direction is better: ``lower is better (higher for sched/pipe operations)``.
 
-    None where directions differ and more than a few metrics would have to be named.
+    Return None if each row must state its own direction: directions differ, and more than
+    ``MOST_NAMED`` metrics would have to be named, or the direction of some rows is unknown.
     """
     if any(row.better == "unknown" for row in rows):
         # Rows with and without a direction each state theirs.
-        return say_direction("unknown") if common_direction(rows) else None
+        return name_direction("unknown") if common_direction(rows) else None
     metrics = {
         better: list(dict.fromkeys(row.metric for row in rows if row.better == better))
         for better in DIRECTIONS
@@ -158,23 +152,23 @@ def describe_directions(rows: Sequence[Row]) -> str | None:
     if len(metrics[fewer]) > MOST_NAMED:
         return None
     others = f" ({fewer} for {', '.join(metrics[fewer])})" if metrics[fewer] else ""
-    return f"{say_direction(more)}{others}"
+    return f"{name_direction(more)}{others}"
 
 
-def say_direction(better: Better) -> str:
-    """Say which direction is better: ``lower is better``."""
+def name_direction(better: Better) -> str:
+    """State which direction is better: ``lower is better``, ``better direction unknown``."""
     return "better direction unknown" if better == "unknown" else f"{better} is better"
 
 
 def name_side(side: SideSummary) -> str:
-    """Return what a side is called: ``new``, or the label that the user gave it."""
+    """Return the name of a side: ``new``, or the label that the user gave it."""
     return label_of(side.name, side.label)
 
 
 def label_of(name: str, label: str) -> str:
-    """Return what a side is called: its label, unless that is what another side is called.
+    """Return the label of a side, unless it is the role of another side.
 
-    Bundles call themselves base or new, whichever place they have among several.
+    Bundles may be labelled base or new, whatever their position among several sides.
 
     >>> label_of("new2", "new"), label_of("new2", "cluster")
     ('new2', 'cluster')
@@ -184,19 +178,19 @@ def label_of(name: str, label: str) -> str:
 
 
 def side_prefixes(comparison: Comparison) -> Mapping[str, str]:
-    """Return what precedes a text about each side: ``"cluster: "``; "" if only one is compared."""
+    """Return the prefix of texts about each side: ``"cluster: "``; "" if only one is compared."""
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     return {side.name: f"{name_side(side)}: " if several else "" for side in comparison.sides}
 
 
 def name_with_role(side: SideSummary) -> str:
-    """Return what a side is called, with its name in the tables: ``cluster (new2)``; ``new2``."""
+    """Return the label of a side with its role in the tables: ``cluster (new2)``; ``new2``."""
     called = name_side(side)
     return called if called == side.name else f"{called} ({side.name})"
 
 
 def side_place(name: str) -> int:
-    """Return which colour and shape a side has: base 0, new 1, new2 2 … up to ``LAST_PLACE``.
+    """Return the number of a side's colour and shape: base 0, new 1, … up to ``LAST_PLACE``.
 
     >>> side_place("new2")
     2
@@ -208,9 +202,9 @@ def side_place(name: str) -> int:
 
 
 def name_rows(rows: Sequence[Row]) -> dict[int, str]:
-    """Return a short name for each row, by its place: ``hackbench time at groups=4``.
+    """Return a short unique name for each row, by its index: ``hackbench time at groups=4``.
 
-    Where two rows would be called the same, the command tells them apart.
+    If two rows would have the same name, it includes the command.
     """
     short = [f"{row.metric} at {row.point}" if row.point else row.metric for row in rows]
     many = Counter((row.side, name) for row, name in zip(rows, short, strict=True))
@@ -221,43 +215,52 @@ def name_rows(rows: Sequence[Row]) -> dict[int, str]:
 
 
 def count_values(row: Row) -> str:
-    """Write how many independent values each side has: ``5+5``, ``unknown``."""
+    """Format the sample size of a row without its unit: ``5+5``; ``6`` pairs; ``unknown``."""
     return verdict.count_values(row.n_base, row.n_new, row.replication)
 
 
 def count_units(row: Row) -> str:
-    """Write how many independent values a row has: ``5+5 runs``, ``6 pairs``."""
+    """Format the sample size of a row with its unit: ``5+5 runs``, ``6 pairs``, ``unknown``."""
     return verdict.count_units(row.n_base, row.n_new, row.replication)
 
 
-def say_n(row: Row) -> str:
-    """Write the sample size of a row: ``n = 5+5 runs``, ``n unknown``."""
+def describe_n(row: Row) -> str:
+    """Format the sample size of a row: ``n = 5+5 runs``, ``n unknown``."""
     number = count_units(row)
     return f"n {number}" if number == verdict.UNKNOWN else f"n = {number}"
 
 
 def count_changes(rows: Sequence[Rate]) -> str:
-    """State how many rates changed, and how many may have drifted: ``2 of 40 rows changed``."""
+    """State how many rates changed, and how many may have drifted.
+
+    ``2 of 40 rows changed significantly``; ``one run per side: significance unknown``
+    """
     drifted = sum(row.changed is None and row.p is not None for row in rows)
     if all(row.changed is None for row in rows) and not drifted:
-        is_single = all(max(row.n_base, row.n_new) <= 1 for row in rows)
-        return f"{'one run' if is_single else 'too few runs'} per side: significance unknown"
+        return f"{_why_untested(rows)}: significance unknown"
     changed = sum(bool(row.changed) for row in rows)
     text = f"{changed} of {count_of(len(rows), 'row')} changed significantly"
     if not drifted:
         return text
-    return (
-        f"{text}; {drifted} more differ, but drift may be the cause, because the sides were "
-        "recorded one after the other with fewer than 10 runs each"
-    )
+    verb = "differs" if drifted == 1 else "differ"
+    return f"{text}; {drifted} more {verb}, but may be drift: the sides were not interleaved"
+
+
+def _why_untested(rows: Sequence[Rate]) -> str:
+    if all(max(row.n_base, row.n_new) <= 1 for row in rows):
+        return "one run per side"
+    # Without any variance, a test is not possible.
+    sides = [values for row in rows for values in (row.values_base, row.values_new)]
+    is_equal = all(len(values) > 1 and len({*values}) == 1 for values in sides)
+    return "equal values in all runs of a side" if is_equal else "too few runs per side"
 
 
 def describe_change(row: Row) -> str:
-    """Write the change of a row: ``+37.2% [+35.0%, +39.5%] (n = 5+5 runs, lower is better)``.
+    """Format the change of a row: ``+37.2% [+35.0%, +39.5%] (n = 5+5 runs, lower is better)``.
 
-    Without a ratio both values are written: ``0 ms -> 4 ms``.
+    Without a ratio, both values are printed: ``0 ms -> 4 ms``.
     """
-    basis = f"({say_n(row)}, {say_direction(row.better)})"
+    basis = f"({describe_n(row)}, {name_direction(row.better)})"
     if row.ratio is None:
         return f"{_value(row, row.base)} -> {_value(row, row.new)} {basis}"
     if row.ci_low is None or row.ci_high is None:
@@ -290,14 +293,29 @@ def has_same_data(comparison: Comparison) -> bool:
 
 
 def is_of_this_boot(comparison: Comparison) -> bool:
-    """Return whether the verdict is decided with one boot on a side, so is valid for it only."""
+    """Return whether the verdict applies to one boot only, because a side has a single boot.
+
+    False if there is no verdict: the comparison is inconclusive or invalid.
+    """
     is_decided = comparison.overall.verdict in ("regression", "improvement", "no-change")
     return is_decided and any(caveat.code == "one-boot" for caveat in comparison.caveats)
 
 
+def is_of_one_boot_each(comparison: Comparison) -> bool:
+    """Return whether a side and base have one boot each, and these are two different boots."""
+    return any(caveat.code == "boot-sd" for caveat in comparison.caveats)
+
+
 def count_verdicts(rows: Sequence[Row], family: Family) -> str:
-    """Count a family's verdicts: ``3 primary results: 1 regression, 2 no-change``."""
+    """Count a family's verdicts: ``3 results: 1 regression, 2 no-change``; ``1 result``.
+
+    A single result has its verdict in its row.
+    """
     verdicts = [row.verdict for row in rows if row.family == family]
     counts = Counter(verdicts)
-    listed = ", ".join(f"{counts[name]} {name}" for name in VERDICT_TONES if counts[name])
-    return f"{count_of(len(verdicts), f'{family} result')}: {listed}"
+    number = count_of(len(verdicts), "result" if family == "primary" else f"{family} result")
+    if len(verdicts) == 1:
+        return number
+    return (
+        f"{number}: {', '.join(f'{counts[name]} {name}' for name in VERDICT_TONES if counts[name])}"
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The verdict in one sentence per side: the result, its interval, n and direction.
+"""Write the verdict in one sentence per side: the result, its interval, n and direction.
 
 ::
 
@@ -13,15 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from schedperf.model.comparison import BASE, Comparison, Overall, Row, Verdict
+from schedperf.model.base_new import BASE
+from schedperf.model.comparison import Comparison, Overall
+from schedperf.model.rows import Row, Verdict
 from schedperf.model.text import join_names
 from schedperf.model.units import percent
 from schedperf.model.verdict import (
     FALSE_DISCOVERY_RATE,
     decide_overall,
+    describe_mde,
     reason_of,
-    say_smallest,
 )
+from schedperf_reports.words.quantities import format_share
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.rows import (
     count_of,
@@ -32,7 +35,6 @@ from schedperf_reports.words.rows import (
     name_with_role,
     size_of_change,
 )
-from schedperf_reports.words.units import format_share
 
 RESULT_WORDS: Mapping[Verdict, str] = {
     "regression": "regressed",
@@ -46,9 +48,10 @@ RESULT_WORDS: Mapping[Verdict, str] = {
 class SideVerdict(Struct, frozen=True, kw_only=True):
     """The verdict of one new side.
 
-    :param label: name of the side if there are several; "" otherwise
+    :param side: its name: "new", "new2"
+    :param label: its label with its name if there are several new sides; "" otherwise
     :param text: the sentence, without side and verdict
-    :param is_mixed: some of its results regressed, and others improved
+    :param is_mixed: whether some of its results regressed and others improved
     """
 
     side: str
@@ -59,18 +62,24 @@ class SideVerdict(Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
-        """The sentence, behind the side where there are several."""
+        """Return the sentence, preceded by the side if there are several."""
         return f"{self.label}: {self.text}" if self.label else self.text
 
 
 def describe_verdict(comparison: Comparison) -> str:
-    """Return the sentence behind the verdict of the comparison."""
+    """Return the sentence that follows the verdict of the comparison.
+
+    It is that of the deciding side; without one, the reason of the verdict.
+    """
     deciding = deciding_side(comparison)
     return comparison.overall.reason if deciding is None else deciding.headline
 
 
 def deciding_side(comparison: Comparison) -> SideVerdict | None:
-    """Return the first side that has the verdict of the comparison; None without one."""
+    """Return the first side that has the verdict of the comparison.
+
+    Return None if there is none, or if the comparison has no results.
+    """
     if not comparison.rows:
         return None
     sides = judge_sides(comparison)
@@ -188,7 +197,7 @@ class _Sentence(Struct, frozen=True, kw_only=True):
         smallest = [row.mde for row, _ in self.rows if row.mde is not None]
         is_known = len(smallest) == len(self.rows)
         if len(self.rows) == 1:
-            tail = f"; {say_smallest(format_share(smallest[0]))}" if is_known else ""
+            tail = f"; {describe_mde(format_share(smallest[0]))}" if is_known else ""
             return f"{_change(*self.rows[0])}, {within}{tail}"
         largest = f"changes of {format_share(max(smallest))} or more" if is_known else ""
         tail = f"; {largest} detectable (80% power)" if is_known else ""
@@ -197,7 +206,7 @@ class _Sentence(Struct, frozen=True, kw_only=True):
     def _open(self, rows: Sequence[tuple[Row, str]]) -> str:
         row, name = max(rows, key=lambda line: size_of_change(line[0]))
         advice = advise(row)
-        # What follows is advice, which the next steps give as commands.
+        # The text that follows is advice, which the next steps give as commands.
         why = "; ".join(filter(None, (row.reason_short, advice)))
         if len(self.rows) == 1:
             return f"{_change(row, name)}: {why}"
@@ -210,10 +219,11 @@ def _change(row: Row, name: str) -> str:
 
 
 def describe_informational(comparison: Comparison) -> str | None:
-    """Describe a measured result if none is used for a verdict; None if one is.
+    """Describe one result if no result is used for the verdict.
 
-    Of several results the one that changed most is named, or the one with the narrowest CI if none
-    changed significantly. A result that repeats the measurement of another one does not count.
+    Return None if a result is primary, and is thus used, or if no result has a CI. Among several,
+    choose the significant change that is largest; if none is significant, the one with the
+    narrowest CI. Results that repeat the measurement of another one are ignored.
     """
     rows = [line for line in _named(comparison.rows) if line[0].same_as is None]
     known = [line for line in rows if line[0].ci_low and line[0].ci_high is not None]

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How much of a section changed, in one line: ``3 of 29 rows changed``."""
+"""Describe in one line how much of a section changed: ``3 of 29 rows changed``."""
 
 from msgspec import Struct
 
 
 class Noted(Struct, frozen=True, kw_only=True):
-    """A row that is worth a look.
+    """A row that a reader should look at.
 
-    :param anchor: what stands behind the # of a link to it
-    :param is_significant: False: its CI excludes no change, but not after the correction
+    :param anchor: the part after the # of a link to it
+    :param ratio: new / base
+    :param is_significant: True if the change is significant after the multiple-testing correction;
+        False if only its CI, which is not corrected, excludes a ratio of 1
     """
 
     name: str
@@ -24,9 +26,9 @@ class State(Struct, frozen=True, kw_only=True):
 
     :param changed: number of significant changes; None if significance is unknown
     :param total: number of rows that were compared
-    :param noun: what one of them is
-    :param note: what limits it, in a few words; "" for nothing
-    :param noted: rows that are worth a look, the largest changes first
+    :param noun: noun for one row
+    :param note: a limitation in a few words; "" for none
+    :param noted: rows that a reader should look at
     """
 
     changed: int | None
@@ -37,7 +39,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Write it: ``3 of 29 rows changed``."""
+        """Format it: ``3 of 29 rows changed``."""
         count = f"{self.total} {self.noun}{'' if self.total == 1 else 's'}"
         if self.changed is None:
             return f"{count}, significance unknown"

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Next step if the workload prints nothing: record a benchmark on the same kernels."""
+"""Suggest recording a benchmark on the same kernels if the workload prints nothing."""
 
 from schedperf.compare.advice._contrast import Contrast, Pair, kernel_images
-from schedperf.compare.advice.rerun import Recording, join
-from schedperf.model.comparison import NextStep
+from schedperf.compare.advice.intent import COMPARE, Intent, Step, intend
+from schedperf.compare.advice.recorded import Recorded
 
 # The reader replaces the words in capitals.
 BENCHMARK = ("-n", "5", "--", "WORKLOAD")
 
 
-def record_benchmark(contrast: Contrast, pair: Pair) -> NextStep:
-    """Return the step that records another workload; it is the same for all new sides.
+def record_benchmark(contrast: Contrast, pair: Pair) -> Step:
+    """Return the step that records another workload on base and all sides recorded like it.
 
-    No option of `rerun` takes another workload, and the bundles of the recorded one stay.
+    The commands are `record` or `vm`, because `rerun` cannot change the workload. They write new
+    bundles, so that the existing ones are kept. There are none for interleaved recordings and for
+    recordings with a setup, service or teardown, because these cannot be repeated without text of
+    a bundle.
     """
     is_each = pair.program == "record" and contrast.has_other_kernel()
-    return NextStep(
+    return Step(
         id="record-benchmark",
         what=f"{'boot each kernel and ' if is_each else ''}record a benchmark as workload",
         why="the output of the workload is empty",
@@ -23,19 +26,19 @@ def record_benchmark(contrast: Contrast, pair: Pair) -> NextStep:
     )
 
 
-def _commands(contrast: Contrast, pair: Pair) -> tuple[str, ...]:
+def _commands(contrast: Contrast, pair: Pair) -> tuple[Intent, ...]:
     recordings = contrast.recordings.items()
     sides = {name: side for name, side in recordings if side.program == pair.base.program}
-    # Advice has no text of a bundle, so a setting cannot be applied.
+    # Advice contains no text of a bundle, so a setting cannot be applied.
     if pair.program in ("ab", "boots") or any(side.scripts for side in sides.values()):
         return ()
     bundles = [f"{_stem(side)}.tar" for side in sides.values()]
-    compare = join("compare", *bundles)
+    compare = intend(COMPARE, paths=bundles)
     if pair.program == "record":
-        return (*(join("record", "-o", bundle, *BENCHMARK) for bundle in bundles), compare)
+        return (*(intend("record", "-o", bundle, *BENCHMARK) for bundle in bundles), compare)
     images = kernel_images({_stem(side): name for name, side in sides.items()})
-    return (join("vm", *images, *BENCHMARK), compare)
+    return (Intent("vm", images=images, options=BENCHMARK), compare)
 
 
-def _stem(side: Recording) -> str:
+def _stem(side: Recorded) -> str:
     return f"{side.stem}-benchmark"

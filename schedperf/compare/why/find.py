@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Apply every finding rule, and drop findings that repeat an earlier one.
 
-A finding that rests on nothing else than what an earlier one rests on is not repeated.
-:mod:`schedperf.compare.why.ranking` orders them.
+A finding is dropped if an earlier finding of the same side has all of its evidence and more. Rules
+that join several sections are applied first. :mod:`schedperf.compare.why.ranking` orders the
+findings.
 """
 
 import importlib
@@ -12,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from schedperf.compare.why.ranking import rank_findings
 from schedperf.evidence import FindingPlugin, rules
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import Finding, Row, Section
 from schedperf.model.errors import describe
+from schedperf.model.rows import Row
+from schedperf.model.sections import Finding, Section
 
-# Its rules join what several kinds of evidence say.
+# The rules of this package combine several kinds of evidence.
 JOINED = "schedperf.compare.why.joined"
 
 
@@ -28,10 +30,10 @@ def all_rules() -> Mapping[str, FindingPlugin]:
 def find_all(
     plugins: Iterable[FindingPlugin], sections: Mapping[str, Section], rows: Sequence[Row] = ()
 ) -> tuple[tuple[Finding, ...], tuple[Caveat, ...]]:
-    """Apply every rule whose sections are all there.
+    """Apply every rule; a rule whose section has no data finds nothing.
 
-    :param rows: results of the benchmarks, for the rules that join
-    :return: what the rules found, best reason first, and a caveat for each rule that failed
+    :param rows: results of the benchmarks, for rules that combine evidence
+    :return: the findings, most relevant first, and a caveat for each rule that failed
     """
     findings: list[Finding] = []
     caveats: list[Caveat] = []
@@ -47,7 +49,7 @@ def find_all(
 
 
 def _is_covered(finding: Finding, before: Iterable[Finding]) -> bool:
-    # All of its evidence is part of an earlier finding of the same side.
+    # All of its evidence belongs to an earlier finding of the same side.
     evidence = set(finding.evidence)
     return any(
         evidence and evidence < set(earlier.evidence) and finding.side == earlier.side

@@ -26,16 +26,17 @@ from schedperf.evidence.c2c.record import C2c, C2cLineRow, C2cPoint
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.record import Layout, LayoutAlarm, LayoutComparison, LayoutUnit
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
-from schedperf.kernel.renames import newest_function
-from schedperf.model.comparison import Finding, Row, Section, data_of
+from schedperf.inputs.kernel.renames import newest_function
+from schedperf.inputs.symbols.functions import function_name
+from schedperf.inputs.symbols.places import KERNEL
+from schedperf.model.rows import Row
+from schedperf.model.sections import Finding, Section, data_of
 from schedperf.model.text import list_some
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf.symbols.functions import function_name
-from schedperf.symbols.places import KERNEL
 
-# Merged findings per side.
+# Number of merged findings per side.
 MOST_FINDINGS = 5
-# Functions, mates and results that one sentence names.
+# Number of functions, neighbours and results that one sentence lists.
 MOST_NAMED = 3
 
 _KINDS = "cache contention, function CPU time, layout, benchmark"
@@ -63,10 +64,11 @@ _ComparisonT = TypeVar("_ComparisonT", bound=_Comparison)
 
 
 class _LayoutEdge(NamedTuple):
-    """Variables that a variable now shares a line with, or no longer does.
+    """Variables that newly share a cache line with a variable, or no longer do.
 
     :param entry: its name in the layout section: ``struct task_group.load_avg``
-    :param mates: variables on its line that other CPUs write, new where contention rose, else gone
+    :param mates: variables on its line that other CPUs write: added if contention rose, removed if
+        it fell
     :param rows: identifiers of the pairs and alarms of the layout section
     """
 
@@ -82,7 +84,7 @@ class _Symbol(Struct, frozen=True, kw_only=True):
 
 
 class _Merged(Struct, frozen=True, kw_only=True):
-    # One line, or one alarm of the layout, and its evidence.
+    # One cache line, or one alarm of the layout, and its evidence.
     side: str
     subject: str
     row: str
@@ -104,7 +106,7 @@ class _Merged(Struct, frozen=True, kw_only=True):
 
 @joined_finding("joined")
 def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
-    """Yield the merged findings of each side, those with most kinds of evidence first."""
+    """Yield the merged findings of each side, at most five, most kinds of evidence first."""
     records = (data_of(sections, C2c), data_of(sections, Layout), data_of(sections, Profile))
     sides = dict.fromkeys(
         comparison.side for data in records if data for comparison in data.comparisons
@@ -136,7 +138,10 @@ class _SideEvidence:
         self._events = functions.events if functions else ()
 
     def merged(self) -> Iterator[_Merged]:
-        """Yield the merged evidence of each line; without memory samples, of each layout alarm."""
+        """Yield the merged evidence of each line whose contention changed.
+
+        Without memory samples, yield that of each layout alarm at each point of the profile.
+        """
         compared = [point for point in self._points if point.reason is None]
         for point in compared:
             yield from map(self._of_line, contentions(point))
@@ -193,7 +198,7 @@ class _SideEvidence:
     def _symbols(
         self, at: _Place, functions: Collection[str], *, rises: bool
     ) -> tuple[list[_Symbol], list[str]]:
-        # Changed rows of the functions, largest change first, and why there may be more.
+        # Changed rows of the functions, largest change first, and why there may be further ones.
         points = [
             point
             for event in self._events
@@ -244,7 +249,7 @@ def _why_no_samples(sections: Mapping[str, Section], points: Sequence[C2cPoint])
 
 
 def touched(line: C2cLineRow) -> set[str]:
-    """Return the functions that touched a line on either side, under their newest names."""
+    """Return the functions that accessed the line on either side, under their newest names."""
     return {
         newest_function(function_name(symbol.symbol))
         for seen in line.seen
@@ -254,7 +259,7 @@ def touched(line: C2cLineRow) -> set[str]:
 
 
 def _moves(row: ProfileRow, *, rises: bool) -> bool:
-    # The cost of an operation decides; the share only where no operations are known.
+    # The cost per operation is used; the share only if operations are unknown.
     is_sure = row.changed if row.cost is None else _is_sure(row.cost.q)
     change = (row.cost or row.share).change
     return is_sure and (change > 0.0) == rises and change != 0.0
@@ -344,7 +349,7 @@ def _layout_edges(
     """Yield layout changes that explain more, or less, contention for a line.
 
     :param compared: the layout section's comparison of a side
-    :param line: of the section about cache lines
+    :param line: a line of the cache-line section
     """
     units = {unit.unit: unit for unit in compared.units}
     written = _written(line)
@@ -372,7 +377,7 @@ def _keys(line: C2cLineRow) -> list[str]:
 
 
 def _written(line: C2cLineRow) -> set[tuple[str, str]]:
-    # Entries that were seen to be written while others contended for the line.
+    # Entries that were written while other CPUs contended for the line.
     return {
         entry
         for seen in line.seen

@@ -3,8 +3,9 @@
 
 All CPUs that run tasks of a task group update the one ``load_avg`` of its ``struct task_group``. A
 finding names the field if a function that accesses it uses significantly more CPU time, or is
-slower, and this increase goes with a deeper cgroup or is on several NUMA nodes. A profile cannot
-tell contention for the cache line from more updates; the finding says which capture can.
+slower, and the increase coincides with a deeper cgroup or occurs on several NUMA nodes. A profile
+cannot distinguish contention for the cache line from more updates; the finding names the capture
+that can.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.compare.advice.rerun import as_argument
+from schedperf.compare.advice.intent import as_argument
 from schedperf.evidence.c2c.record import C2c
 from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.pelt.record import Pelt, PeltRow
 from schedperf.evidence.profile.record import Profile, ProfileClassRow, ProfilePoint, ProfileRow
-from schedperf.model.comparison import BaseNew, Difference, Finding, Section, data_of
+from schedperf.inputs.symbols.functions import function_name
+from schedperf.inputs.symbols.place import KERNEL
+from schedperf.model.base_new import BaseNew
+from schedperf.model.sections import Finding, Section, data_of
+from schedperf.model.sides import Difference
 from schedperf.model.text import join_names, list_some
-from schedperf.symbols.functions import function_name
-from schedperf.symbols.place import KERNEL
 
 FIELD = "tg->load_avg"
 STRUCT = "task_group"
@@ -28,14 +31,14 @@ COLLECTOR = "perf_c2c"
 DEPTH = "cgroup.depth"
 
 READER, WRITER = "update_cfs_group", "update_tg_load_avg"
-# Contains the writer where the compiler inlined it.
+# Contains the writer if the compiler inlined it.
 CALLER = "update_load_avg"
 _ACCESS: Mapping[str, str] = {
     READER: "reads",
     WRITER: "writes",
     CALLER: "writes (inlined update_tg_load_avg)",
 }
-# Increases on fewer nodes do not show that CPUs of several nodes access the field.
+# An increase on fewer nodes does not show that CPUs of several nodes access the field.
 FEWEST_NODES = 2
 
 
@@ -51,10 +54,12 @@ def name_load_avg(
     differences: Sequence[Difference],
     paths: Mapping[str, str],
 ) -> tuple[Finding, ...]:
-    """Return the findings; those that support it name the field and the capture of its line.
+    """Return all findings; details that name the field are added to those that support it.
 
-    :param differences: between the sides; a deeper cgroup is one of them
-    :param paths: file of each side's bundle
+    Merged findings, and findings of a side with memory samples, stay as they are.
+
+    :param differences: differences between the sides, e.g. a deeper cgroup
+    :param paths: file of each side's bundle, by name of the side
     """
     increases = dict(_increases(sections))
     measured = _sampled_sides(sections)
@@ -103,7 +108,7 @@ def _describe_depth(differences: Sequence[Difference], side: str) -> Iterator[st
 
 
 def _sampled_sides(sections: Mapping[str, Section]) -> frozenset[str]:
-    # Sides whose memory accesses were sampled: the section about cache lines lists the field.
+    # If the memory accesses of a side were sampled, the cache-line section lists the field.
     data = data_of(sections, C2c)
     compared = () if data is None else data.comparisons
     return frozenset(
@@ -123,7 +128,7 @@ def _has_struct(sections: Mapping[str, Section], side: str) -> bool:
 
 
 def _increases(sections: Mapping[str, Section]) -> Iterator[tuple[str, tuple[_Increase, ...]]]:
-    """Yield, by row of evidence, the functions that increased."""
+    """Yield each row of evidence with the functions in it that access the field and increased."""
     profile, pelt = data_of(sections, Profile), data_of(sections, Pelt)
     for compared in profile.comparisons if profile else ():
         for event in compared.events:
@@ -139,7 +144,7 @@ def _of_point(point: ProfilePoint) -> Iterator[tuple[str, tuple[_Increase, ...]]
         for row in point.rows
         if _is_hotter(row)
         and function_name(row.symbol) in _ACCESS
-        # Where the writer is a function of its own, its caller does not contain it.
+        # If the writer was not inlined, its caller does not contain it.
         and not (function_name(row.symbol) == CALLER and WRITER in names)
     }
     rows: list[ProfileRow | ProfileClassRow] = [*point.rows, *point.classes]

@@ -8,8 +8,9 @@ Findings are sorted by these criteria, in this order:
 2. more kinds of evidence that moved together: contention, symbol, layout and benchmark
 3. changes in the direction of the verdict, then changes without a direction
 4. evidence at points whose results changed, then evidence at other points of a sweep
-5. distance of the CI from no change, in units of its width (of logarithms for ratios, so that
-   swapping the sides keeps the order); findings without a number come last
+5. distance of the CI from no change, in units of its width (of logarithms for percentages, so that
+   swapping the sides keeps the order): 0.5 for a number without a CI; 0 without a number, or if the
+   CI includes no change
 6. order of the finding rules
 
 The rank does not imply causation: each finding keeps its attribution.
@@ -20,12 +21,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Bearing, Finding, Row
+from schedperf.model.rows import Row
+from schedperf.model.sections import Bearing, Finding
 from schedperf.model.verdict import CHANGED
 
 _BEARINGS: tuple[Bearing, ...] = ("reason", "against", "effect", "unseen")
 
-# Of a number without an interval: behind all whose interval is as far from no change as it is wide.
+# Rank of a number without an interval: after all numbers whose interval is as far from no change as
+# it is wide.
 _NO_INTERVAL = 0.5
 
 
@@ -52,13 +55,13 @@ class _Outcome:
         primary = [row for row in rows if row.family == "primary"]
         changed = [row for row in primary if row.verdict in CHANGED]
         verdicts = {row.verdict for row in changed}
-        # Where some results got worse and others better, neither direction is the verdict's.
+        # If some results got worse and others better, the verdict has no single direction.
         self.is_worse = verdicts == {"regression"}
         self.is_better = verdicts == {"improvement"}
         self.points = {row.point for row in changed}
 
     def bearing(self, finding: Finding) -> Bearing:
-        """Return whether a finding may explain the verdict."""
+        """Return the bearing of a finding: "against" for a reason opposite to the verdict."""
         went_back = finding.bearing == "reason" and self._agrees(finding) is False
         return "against" if went_back else finding.bearing
 
@@ -72,7 +75,7 @@ class _Outcome:
         return not any(point in row for point in self.points for row in finding.evidence)
 
     def _agrees(self, finding: Finding) -> bool | None:
-        # None where one of the two has no direction.
+        # None if one of the two has no direction.
         if finding.better is None or not finding.value or self.is_worse == self.is_better:
             return None
         got_worse = (finding.value > 0.0) == (finding.better == "lower")
@@ -90,7 +93,7 @@ def _key(finding: Finding, outcome: _Outcome) -> tuple[int, int, int, bool, floa
 
 
 def _clearance(finding: Finding) -> float:
-    # How far the interval stays from no change, in its own widths; 0 where it reaches it.
+    # Distance of the interval from no change, in units of its width; 0 if it includes no change.
     if finding.ci is None:
         return 0.0 if finding.value is None else _NO_INTERVAL
     # -20% and +25% are the same change with the sides swapped.

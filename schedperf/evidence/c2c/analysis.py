@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Aggregate memory samples by cache line: counts, merged per-CPU copies, names, kind of sharing.
+"""Aggregate memory samples by cache line: count, merge per-CPU copies, name, classify sharing.
 
 ::
 
@@ -31,39 +31,39 @@ from schedperf.evidence.c2c.lines import (
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.naming import Named
+from schedperf.evidence.c2c.percpu_copies import Folded, fold_addresses
 from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.sharing import df_false_share, sharing_of
 from schedperf.evidence.c2c.totals import LOADS, RECORDS, make_totals
-from schedperf.evidence.c2c.units import Folded, fold_addresses
-from schedperf.model.errors import InputError
-from schedperf.perf_data.event import identify_event
-from schedperf.perf_data.recording import (
+from schedperf.inputs.perf_data.event import identify_event
+from schedperf.inputs.perf_data.recording import (
     MODE_USER,
     NO_TASK,
     Integers,
     MemorySamples,
     Recording,
 )
+from schedperf.model.errors import InputError
 
-# Lines that are kept, most contended first; other lines are only in the totals. A machine has some
-# hundreds that matter; in a damaged file every sample may be on a different line.
+# Number of lines that are kept, most contended first; other lines are only in the totals. A few
+# hundred lines matter on a machine; in a damaged file every sample may be on a different line.
 MOST_LINES = 10_000
-# Bytes. Of real machines: 32 (some ARMv7), 64, 128 (POWER), 256 (s390).
+# Line sizes in bytes. Real machines have 32 (some ARMv7), 64, 128 (POWER) or 256 (s390).
 LINE_BYTES = frozenset({16, 32, 64, 128, 256})
 
 _PEER_MACHINES = ("aarch64", "arm64")
-# Ambiguous lines (two structs match equally well) that the notes list.
+# Number of ambiguous lines (two structs match equally well) that the notes list.
 MOST_CONFLICTS = 5
 
-# What is at an offset of a line; of other offsets nothing is known.
+# Names by offset in a line; other offsets are unknown.
 _Names = Mapping[int, Named]
 
 
 class _Group(Struct, frozen=True, kw_only=True):
-    """Lines that are one: copies of a per-CPU line, or a line alone.
+    """Lines that are analysed as one: the copies of a per-CPU line, or a single line.
 
     :param lines: indices into the table of lines
-    :param percpu: offset of the line in each CPU's unit; None where it is not per-CPU
+    :param percpu: offset of the line in each CPU's unit; None if it is not per-CPU
     """
 
     lines: Integers
@@ -73,13 +73,14 @@ class _Group(Struct, frozen=True, kw_only=True):
 def analyse_memory(
     recording: Recording, *, namer: Namer, node_of_cpu: Mapping[int, int], line_bytes: int
 ) -> MemoryProfile:
-    """Find the contended cache lines.
+    """Find the contended cache lines, at most the :data:`MOST_LINES` most contended.
 
-    :param recording: read with its memory samples kept
-    :param namer: names of variables and functions
-    :param node_of_cpu: CPU number to NUMA node
+    :param recording: recording that was read with memory samples
+    :param namer: names variables and functions
+    :param node_of_cpu: NUMA node by CPU number
     :param line_bytes: cache line size of the machine
-    :raises InputError: it has no memory samples, or ``line_bytes`` is out of range
+    :raises InputError: the recording has no memory samples, or ``line_bytes`` is not one of
+        :data:`LINE_BYTES`
     """
     memory = recording.memory
     if memory is None or not len(memory):
@@ -132,7 +133,7 @@ def analyse_memory(
 
 
 def _observable(recording: Recording, totals: Mapping[str, int]) -> Observable:
-    # By the event, then by the machine; a file assembled by hand may record neither.
+    # Determined from the event, else from the machine; a hand-made file may record neither.
     names = " ".join(event.name for event in recording.events)
     if "ibs_op" in names:
         return "ibs"
@@ -143,7 +144,7 @@ def _observable(recording: Recording, totals: Mapping[str, int]) -> Observable:
 
 
 def _group(folded: Folded, line_bytes: int) -> Integers:
-    # Every line is a group of its own, but the copies of one per-CPU line are one.
+    # Each line is a group, except that the copies of a per-CPU line form one group.
     own = -1 - np.arange(len(folded.offset))
     keys = np.where(folded.is_folded, folded.offset // line_bytes, own)
     group_of_line: Integers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
@@ -153,7 +154,7 @@ def _group(folded: Folded, line_bytes: int) -> Integers:
 def _groups(
     lines: LineTable, of_line: Integers, folded: Folded, line_bytes: int
 ) -> dict[int, _Group]:
-    # Of the lines that perf takes for shared; copies that nobody fought for are not counted.
+    # Counts only lines that perf considers shared, so uncontended copies are not counted.
     members: dict[int, list[int]] = {}
     for line in np.flatnonzero(lines.is_shared()):
         members.setdefault(int(of_line[line]), []).append(int(line))
@@ -178,12 +179,14 @@ def df_samples(
     node_of_cpu: Mapping[int, int],
     line_bytes: int,
 ) -> pd.DataFrame:
-    """Return the samples of shared lines, one row each.
+    """Return the samples of shared lines (lines with a HITM or peer snoop), one row each.
 
-    :param of_line: the group of each line
-    :return: ``row`` (place in the recording), ``line`` (group), ``copy`` (line), ``offset`` (in the
-        line), ``cpu``, ``task``, ``node``, ``reads``, ``stores``, ``local``, ``remote``, ``slow``
-        (both), ``weight`` (all int64) and ``writes`` (bool)
+    :param of_line: the group of each line, shape (lines,)
+    :param node_of_cpu: NUMA node by CPU number
+    :return: ``row`` (index in ``memory``), ``line`` (group), ``copy`` (line), ``offset`` (in the
+        line), ``cpu``, ``task``, ``node`` (-1 if unknown), ``reads`` (loads), ``stores``,
+        ``local`` and ``remote`` (contended loads by the node that served them), ``slow`` (the sum
+        of both), ``weight`` (latency); all int64; and ``writes`` (bool: a store or a locked load)
     """
     rows = np.flatnonzero(lines.is_shared()[lines.of_sample])
     local, remote = (counts.of(name)[rows].astype(np.int64) for name in CONTENDED[observable])
@@ -212,7 +215,7 @@ def df_samples(
 
 
 def columns_of(samples: pd.DataFrame) -> Part:
-    """Return the columns as arrays: slices of a table cost a hundred times as much."""
+    """Return the columns as arrays, since slicing a table is a hundred times slower."""
     return {str(name): samples[name].to_numpy() for name in samples.columns}
 
 
@@ -230,7 +233,7 @@ def _keep_most_contended(samples: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 class _LineMaker:
-    """Makes the lines of one recording.
+    """Builds the lines of one recording.
 
     :ivar notes: ambiguous names, one sentence each
     """
@@ -257,8 +260,8 @@ class _LineMaker:
     def make(self, samples: pd.DataFrame, groups: Mapping[int, _Group]) -> tuple[Line, ...]:
         """Return the lines that have samples, most contended first.
 
-        :param samples: as :func:`df_samples` returns them, of all lines or of some
-        :param groups: by the samples' ``line``
+        :param samples: result of :func:`df_samples`, for all or some lines
+        :param groups: indexed by the samples' ``line``
         """
         rows = samples["row"].to_numpy()
         functions, index = self._namer.name_code(self._recording, self._memory, rows)
@@ -374,7 +377,7 @@ class _LineMaker:
 
 
 def _starts(part: Part, names: _Names) -> list[int]:
-    # Accesses to one named field are to the same bytes, wherever in it they begin.
+    # All accesses to one named field count as accesses to the same bytes.
     starts = {}
     for offset in np.unique(part["offset"]).tolist():
         named = names.get(offset)

@@ -8,10 +8,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import Observable
-from schedperf.model.perf_event import say_without_kernel
-from schedperf.perf_data.event import samples_memory
-from schedperf.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
-from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
+from schedperf.inputs.perf_data.event import samples_memory
+from schedperf.inputs.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
+from schedperf.inputs.perf_data.recording import NO_CPU, MemorySamples, Recording
+from schedperf.model.perf_event import kernel_not_counted
 
 # Family and models of AMD's cores whose IBS reports only one kind of "another core's cache": Zen 1
 # and 2 are family 23, Zen 3 these models of family 25. Linux commit 8bfc20baa935.
@@ -36,9 +36,11 @@ def least_latency(names: Iterable[str]) -> int | None:
 
 
 def period_of(recording: Recording, memory: MemorySamples) -> int | None:
-    """Return the fixed period of the memory events; None if perf adapted it.
+    """Return the fixed period of the memory events: memory operations per sample.
 
     If loads and stores have different periods, return that of the first event in the file.
+
+    :return: None if perf adapted the period of an event, or if there are no samples
     """
     events = [recording.events[index] for index in np.unique(memory.event)]
     if not events or any(event.by_frequency for event in events):
@@ -119,7 +121,7 @@ def _notes_of_machine(recording: Recording, observable: Observable) -> Iterator[
 def _is_neoverse_v2(cpuid: str | None) -> bool:
     if not re.fullmatch(r"0x[0-9a-f]{1,16}", cpuid or ""):
         return False
-    # Variant and revision differ from stepping to stepping.
+    # Variant and revision depend on the stepping.
     return int(cpuid or "", 16) & _PART == _NEOVERSE_V2 & _PART
 
 
@@ -137,7 +139,7 @@ def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str
         if "kernel" in recording.events[index].excluded
     ]
     if names:
-        yield say_unseen_kernel(names)
+        yield kernel_not_measured(names)
     if period_of(recording, memory) is None:
         yield (
             "perf adapted the sampling period, so sample counts of two runs are not comparable; "
@@ -164,11 +166,11 @@ def _memory_events(recording: Recording, memory: MemorySamples) -> list[int]:
 
 
 def _losses_of(recording: Recording, events: Iterable[int]) -> EventLosses:
-    # The lost records are those of the whole file, so they are counted once.
+    # Lost records are counted for the whole file, so they are reported once.
     of_event = [EventLosses.of(recording.losses, index) for index in events]
     return replace(sum(of_event, NO_LOSSES), records=recording.losses.records)
 
 
-def say_unseen_kernel(names: Collection[str]) -> str:
-    """Say what follows from memory events that do not count the kernel."""
-    return f"{say_without_kernel(names)}, so contention in the kernel is not measured"
+def kernel_not_measured(names: Collection[str]) -> str:
+    """Return a note for memory events that exclude the kernel."""
+    return f"{kernel_not_counted(names)}, so contention in the kernel is not measured"

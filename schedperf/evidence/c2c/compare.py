@@ -24,18 +24,18 @@ from msgspec.structs import replace
 
 from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lines, see_lines
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
-from schedperf.model.comparison import BaseNew, Replication
+from schedperf.model.base_new import BaseNew
+from schedperf.model.rows import Replication
 from schedperf.model.run import Captured
 from schedperf.model.text import join_names
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats import ComparedCounts, compare_counts
 
-# Rates of single operations are small numbers; a whole run that is one operation has large ones.
+# Operations per unit of rates: rates of single operations are small, those of whole runs large.
 USUAL_PER = 1000
 WHOLE_RUN = "run"
 
-# Perf's words for what is counted over all lines, by observable: "Trace Event Information" in snake
-# case.
+# By observable: perf's labels of the totals ("Trace Event Information") in snake case.
 REMOTE: Mapping[Observable, str] = {
     "hitm": "load_remote_hitm",
     "ibs": "load_remote_hitm",
@@ -54,7 +54,9 @@ STORES: Mapping[Observable, str] = dict.fromkeys(REMOTE, "store_operations")
 class LineChange(Struct, frozen=True, kw_only=True):
     """One cache line on both sides.
 
-    :param unmatched: why it may exist on the other side under another name; None if both sides
+    :param base: the line in base; None if base did not sample it
+    :param new: the line in new; None if new did not sample it
+    :param unmatched: reason why the other side may have it under another name; None if both sides
         have it, or if the other side certainly has no samples of it
     """
 
@@ -66,7 +68,7 @@ class LineChange(Struct, frozen=True, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        """Whether it moves between caches significantly more or less often than before."""
+        """Whether the rate of remote or of local contended loads changed significantly."""
         return self.remote.changed or self.local.changed
 
 
@@ -76,11 +78,13 @@ class MemoryComparison(Struct, frozen=True, kw_only=True):
     :param reason: why no rates are compared; None if they are. The lines are listed in both cases
     :param unit: unit of an operation; None if unknown
     :param per: rates are per this many operations
-    :param model: of the counts: "Poisson" or "negative binomial"; None if nothing was compared
-    :param phi: squared coefficient of variation of a rate between runs
+    :param model: of the counts: "Poisson" or "negative binomial"; None if ``phi`` is None
+    :param phi: squared coefficient of variation of a rate between runs; None if no rates are
+        compared, or if each side has one run
     :param replication: unit of replication: runs, or boots if both sides have several
     :param lines: most contended first
     :param least_ratio: the smallest detectable ratio of any line; None if nothing was compared
+    :param notes: what was not measured or not compared, one sentence each
     """
 
     reason: str | None
@@ -99,15 +103,15 @@ Runs = Sequence[Captured[MemorySamples]]
 Sides = tuple[Runs, Runs]
 Floats = npt.NDArray[np.float64]
 _NUMBER = re.compile(r"\d+")
-# Counts of base's runs and of new's.
+# Counts of base's runs, and counts of new's runs.
 _Column = tuple[Sequence[int], Sequence[int]]
 
 
 def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
     """Compare the cache lines of two sides' runs of one benchmark at one point.
 
-    :param base: one or more runs
-    :raises ValueError: a side has no run
+    :param base: one or more runs, as for ``new``
+    :raises ValueError: a side has no runs
     """
     if not base or not new:
         raise ValueError("a side has no runs (expected at least 1 run per side)")
@@ -173,8 +177,8 @@ def _settings(runs: Runs) -> dict[str, set[object]]:
 
 
 class _Basis(Struct, frozen=True, kw_only=True):
-    # What counts are divided by to get rates: by side and independent unit, for loads and for
-    # stores, which may have a period of their own. ``units`` has each run's unit.
+    # Divisors of the counts, by side and independent unit, for loads and for stores, whose period
+    # may differ. ``units`` has each run's unit.
     replication: Replication
     units: tuple[Sequence[int], Sequence[int]]
     loads: tuple[Floats, Floats]
@@ -223,7 +227,7 @@ def _summed(values: Sequence[float], units: Sequence[int]) -> Floats:
 
 
 def _compare_totals(sides: Sides, basis: _Basis | None) -> C2cTotals:
-    # Remote and local loads are tested together; stores may have another period.
+    # Remote and local loads are tested together; stores may have a different period.
     loads = [_total(sides, REMOTE), _total(sides, LOCAL)]
     (remote, local), _ = _compare(loads, basis, is_load=True)
     (stores,), _ = _compare([_total(sides, STORES)], basis, is_load=False)
@@ -253,7 +257,7 @@ def _total(sides: Sides, words: Mapping[Observable, str]) -> _Column:
 
 
 class _Sight(Struct, frozen=True, kw_only=True):
-    # The boots and builds of one side, and how many of its lines have names.
+    # The boots and builds of one side, and the number of its named lines.
     name: str
     boots: frozenset[str]
     kernels: frozenset[str]
@@ -272,7 +276,10 @@ class _Sight(Struct, frozen=True, kw_only=True):
         )
 
     def why_unknown(self, line: SeenLine) -> str | None:
-        """Return why this side may have sampled the line under another name; None if it did not."""
+        """Return why this side may have a line of the other side under another name.
+
+        :return: None if this side certainly has no samples of the line
+        """
         if line.is_address:
             is_same = not line.boots.isdisjoint(self.boots)
             return None if is_same else "addresses differ between boots"
@@ -300,7 +307,7 @@ def _compare_lines(
     sides: Sides,
     basis: _Basis | None,
 ) -> tuple[tuple[LineChange, ...], ComparedCounts | None]:
-    # All matched lines are tested as one family, remote and local loads together.
+    # All matched lines, with remote and local loads, are tested as one family.
     columns = [_line_column(pair, sides, name) for name in ("remote", "local") for pair, _ in pairs]
     is_matched = [why is None for _, why in pairs] * 2
     tested = [column for column, matched in zip(columns, is_matched, strict=True) if matched]

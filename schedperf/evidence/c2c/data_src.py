@@ -6,11 +6,10 @@
     counts = count_samples(memory.data_src, memory.address, is_mapped)
     counts.of("lcl_hitm").sum()
 
-The bits are those of ``union perf_mem_data_src`` in include/uapi/linux/perf_event.h. Which of them
-make a local or a remote HITM is decided as by ``c2c_decode_stats`` of tools/perf/util/mem-events.c
-in Linux 6.1 to 6.16, with its double count: where a machine tells "remote" by the bit of its own
-(Skylake server), a remote HITM is counted as a remote DRAM access too. ``double_counted`` has how
-often.
+The bits are those of ``union perf_mem_data_src`` in include/uapi/linux/perf_event.h. Local and
+remote HITMs are decoded like in ``c2c_decode_stats`` of tools/perf/util/mem-events.c in Linux 6.1
+to 6.16, including its double count: on machines with a separate "remote" bit (Skylake server), a
+remote HITM is also counted as a remote DRAM access. ``double_counted`` is the number of these.
 """
 
 from collections.abc import Mapping
@@ -19,12 +18,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from schedperf.perf_data.recording import Addresses
+from schedperf.inputs.perf_data.recording import Addresses
 
 Flags = NDArray[np.bool_]
 Counts = NDArray[np.uint8]
 
-# First bit and number of bits of each part.
+# First bit and number of bits of each field.
 _OP, _LEVEL, _SNOOP, _LOCK = (0, 5), (5, 14), (19, 5), (24, 2)
 _REMOTE, _SNOOPX, _BLOCK, _HOPS = (37, 1), (38, 2), (40, 3), (43, 3)
 
@@ -39,7 +38,7 @@ LOCK_LOCKED = 0x02
 SNOOPX_PEER = 0x02
 BLOCK_DATA, BLOCK_ADDRESS = 0x02, 0x04
 
-# What is counted, in the order of the columns of SampleCounts.
+# The counters, in the order of the columns of SampleCounts.
 COUNTERS = (
     "locked",
     "blocked_data",
@@ -78,9 +77,9 @@ COLUMNS: Mapping[str, int] = {name: column for column, name in enumerate(COUNTER
 class SampleCounts(Struct, frozen=True, kw_only=True):
     """The counters of each sample.
 
-    :param matrix: shape (samples, counters), in the order of ``COUNTERS``. One sample may count
-        twice for one thing: an access that the level calls both L2 and L3
-    :param writes: whether the sample changed the bytes; a locked load does, and counts as a load
+    :param matrix: shape (samples, counters), in the order of ``COUNTERS``. One sample may increment
+        two counters of a kind: an access whose level is both L2 and L3
+    :param writes: whether the sample changed the bytes; a locked load does, but counts as a load
     """
 
     matrix: Counts
@@ -93,11 +92,11 @@ class SampleCounts(Struct, frozen=True, kw_only=True):
 
 
 def count_samples(data_src: Addresses, address: Addresses, is_mapped: Flags) -> SampleCounts:
-    """Return the counters of each sample as ``perf c2c`` counts them.
+    """Return the counters of each sample, like ``perf c2c``.
 
     :param data_src: shape (samples,); any bits are accepted
-    :param address: data address; 0: the machine did not give one
-    :param is_mapped: whether both the instruction and the data lie in what is known to be mapped
+    :param address: data address; 0 if not recorded
+    :param is_mapped: whether instruction and data are both in known mappings
     """
     counting = _Counting(data_src, address)
     counting.count_loads()
@@ -115,7 +114,7 @@ def sums(matrix: NDArray[np.integer]) -> dict[str, int]:
 
 
 class _Counting:
-    # The matrix of one set of samples while it is filled.
+    # The matrix of counters while it is filled.
 
     def __init__(self, data_src: Addresses, address: Addresses) -> None:
         self._data_src = data_src
@@ -126,7 +125,7 @@ class _Counting:
         self.is_locked = self.has(_LOCK, LOCK_LOCKED)
 
     def has(self, part: tuple[int, int], mask: int) -> Flags:
-        """Return which samples have any bit of the mask in one part of their data source."""
+        """Return which samples have any of these bits in one field of their data source."""
         first, bits = part
         bit_mask = np.uint64((mask & ((1 << bits) - 1)) << first)
         is_set: Flags = (self._data_src & bit_mask) != 0
@@ -173,7 +172,8 @@ class _Counting:
         self.add("load_exclusive", where & ~is_shared)
 
     def _is_remote(self) -> Flags:
-        # POWER sets "remote" for another core of the same node too, and then says how many hops.
+        # POWER also sets "remote" for another core of the same node, and then sets the number of
+        # hops.
         return self.has(_REMOTE, 1) & ~self.has(_HOPS, 7)
 
     def _count_remote(self, seen: Flags) -> None:

@@ -14,17 +14,19 @@ from collections.abc import Iterable
 from schedperf.evidence.c2c.merge import SeenLine
 from schedperf.evidence.layout.heat import heat_table
 
-# Units of variables; any other line belongs to an object of a struct.
+# Units of variables; all other lines belong to objects of structs.
 _VARIABLES = frozenset({"percpu", "globals"})
 _KEY = re.compile(r"(\w+)[+:]")
 _INDEX = re.compile(r"\[\d*\]|#\d+")
 
 
 def entries_of(key: str, name: str) -> tuple[tuple[str, str], ...]:
-    """Return the unit and entry of a name, outermost first.
+    """Return pairs of unit and entry for a name, outermost first.
 
-    :param key: of the cache line
+    :param key: key of the cache line
     :param name: variable and field, or struct and field
+    :return: a pair for the variable, and one for the field if the variable's struct is known; of a
+        struct, only the pair of the field; empty for a struct without a field
     """
     head, _, path = name.partition(".")
     match = _KEY.match(key)
@@ -38,7 +40,10 @@ def entries_of(key: str, name: str) -> tuple[tuple[str, str], ...]:
 
 
 def contended_entries(lines: Iterable[SeenLine]) -> dict[str, dict[str, int]]:
-    """Count the contended samples of each entry, by unit and entry."""
+    """Count the contended samples of each entry, by unit and entry.
+
+    Unnamed accesses are not counted. Entries without contended samples are left out.
+    """
     counts: dict[str, Counter[str]] = {}
     for line in lines:
         for access in line.accesses:

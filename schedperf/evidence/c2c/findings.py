@@ -14,10 +14,10 @@ from schedperf.evidence.c2c.record import (
     Observable,
     Sharing,
 )
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from schedperf.model.units import format_number
 
-# Findings per point; the section's table lists all lines.
+# Largest number of findings per point; the section's table lists all lines.
 MOST_FINDINGS = 5
 
 
@@ -26,7 +26,7 @@ _SHARING: Mapping[Sharing, str] = {
     "false": "false sharing: CPUs access different bytes of the line",
     "mixed": "true and false sharing",
 }
-# Names of a contended load.
+# Names of a contended load, by observable.
 _WORDS: Mapping[Observable, str] = {
     "hitm": "HITM",
     "ibs": "HITM (IBS)",
@@ -38,6 +38,8 @@ _WORDS: Mapping[Observable, str] = {
 class Size(NamedTuple):
     """The change of a rate, as reported in a finding.
 
+    :param value: rate in new minus rate in base, in ``unit``; None if unknown
+    :param interval: 95% CI of ``value``; None if unknown
     :param n: number of runs of base and of new
     """
 
@@ -62,13 +64,16 @@ class Contention(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Name and address of the line: ``task_group.load_avg (task_group+0x100)``."""
+        """Name of the line between backticks, then its key in parentheses.
+
+        If base and new have different keys, both; without a name, only the keys.
+        """
         keys = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
         return keys if self.line.name is None else f"`{self.line.name}` ({keys})"
 
     @property
     def rises(self) -> bool:
-        """Whether the line moves between caches more often than before."""
+        """Whether the rate is higher in new than in base; False if unknown."""
         return self.change.difference is not None and self.change.difference > 0.0
 
     @property
@@ -81,12 +86,15 @@ class Contention(NamedTuple):
 
     @property
     def interval(self) -> str:
-        """The ratio of the rates and its interval, as the text behind the clause."""
+        """The ratio of the rates and its 95% CI, as the text after the clause.
+
+        If the rate in base is 0, the 95% CI of the difference.
+        """
         return f" ({_ratio(self.change)})"
 
     @property
     def size(self) -> Size:
-        """The change of the rate."""
+        """The difference of the rates, with its interval, unit and number of runs."""
         change, runs = self.change, self.point.runs
         low, high = change.difference_low, change.difference_high
         return Size(
@@ -115,7 +123,10 @@ def contentions(point: C2cPoint) -> Iterator[Contention]:
 
 @finding("bouncing_lines", C2c)
 def bouncing_lines(data: C2c) -> Iterator[Finding]:
-    """Yield the changed lines of each side, most contended first."""
+    """Yield a finding for each changed line, most contended first.
+
+    Each point of a side has at most :data:`MOST_FINDINGS` findings.
+    """
     for compared in data.comparisons:
         for point in compared.points:
             for contention in islice(contentions(point), MOST_FINDINGS):
@@ -143,7 +154,7 @@ def _describe(side: str, contention: Contention) -> Finding:
 
 
 def _sharing(line: C2cLineRow) -> str:
-    # Another layout removes false sharing only.
+    # A different layout removes only false sharing.
     said = [_SHARING[seen.sharing] for seen in line.seen if seen.sharing is not None]
     if len(said) > 1 and said[0] != said[1]:
         return f"; base: {said[0]}; new: {said[1]}"

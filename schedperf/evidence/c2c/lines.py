@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from schedperf.evidence.c2c.data_src import COLUMNS, COUNTERS, SampleCounts
 from schedperf.evidence.c2c.model import Access, NodeAccesses
 from schedperf.evidence.c2c.naming import Named, is_known_user
+from schedperf.evidence.c2c.percpu_copies import KERNEL_HALF
 from schedperf.evidence.c2c.record import Grade, Observable
-from schedperf.evidence.c2c.units import KERNEL_HALF
-from schedperf.perf_data.recording import (
+from schedperf.inputs.perf_data.recording import (
     KERNEL_SPACE,
     NO_FILE,
     NO_TASK,
@@ -29,30 +29,30 @@ from schedperf.perf_data.recording import (
     Recording,
 )
 
-# Memory that belongs to no file is mapped under such a name: "//anon", "[heap]", "[stack]".
+# Names of mappings without a file: "//anon", "[heap]", "[stack]".
 _ANONYMOUS = ("//", "[")
 KERNEL_OWNER = 0
 _PERFS_SHARED = ("lcl_hitm", "rmt_hitm", "lcl_peer", "rmt_peer")
-# Of each observable: what is a slow load that another CPU's write explains, near and far.
+# By observable: the counters of contended loads served by the same node and by another node.
 CONTENDED: Mapping[Observable, tuple[str, str]] = {
     "hitm": ("lcl_hitm", "rmt_hitm"),
     "ibs": ("lcl_hitm", "rmt_hitm"),
     "peer": ("lcl_peer", "rmt_peer"),
     "unknown": ("lcl_hitm", "rmt_hitm"),
 }
-# The node of a CPU that belongs to none.
+# Node number for CPUs without a node.
 NO_NODE = -1
 
-# Columns of some of the samples, by name.
+# Columns of a subset of the samples, by name.
 Part = Mapping[str, NDArray[Any]]
 
 
 class DataPlaces(Struct, frozen=True, kw_only=True):
-    """Where the data of each sample lies; arrays of shape (samples,).
+    """Location of the data of each sample; arrays of shape (samples,).
 
-    :param owner: 0 the kernel; a mapped file by its index + 1; a process below 0
+    :param owner: 0 for the kernel; index + 1 of a mapped file; negative for a process
     :param place: the address, or the offset in the file
-    :param is_mapped: whether instruction and data both lie in what is known to be mapped
+    :param is_mapped: whether instruction and data are both in known mappings
     """
 
     owner: Integers
@@ -61,13 +61,13 @@ class DataPlaces(Struct, frozen=True, kw_only=True):
 
 
 class LineTable(Struct, frozen=True, kw_only=True):
-    """All lines that were sampled.
+    """All sampled lines.
 
     :param of_sample: index of each sample's line, shape (samples,)
-    :param address: of a line's first byte as its first sample has it, shape (lines,)
+    :param address: address of a line's first byte according to its first sample, shape (lines,)
     :param owner: as in DataPlaces, shape (lines,)
-    :param place: as in DataPlaces, of the first byte, shape (lines,)
-    :param mode: in which mode it was touched, ``MODE_*``, shape (lines,)
+    :param place: as in DataPlaces, for the first byte, shape (lines,)
+    :param mode: CPU mode of the accesses, ``MODE_*``, shape (lines,)
     :param matrix: sums of each line's samples, shape (lines, counters)
     """
 
@@ -79,17 +79,17 @@ class LineTable(Struct, frozen=True, kw_only=True):
     matrix: Integers
 
     def is_kernel(self) -> NDArray[np.bool_]:
-        """Return which lines are kernel memory."""
+        """Return which lines are kernel memory, shape (lines,)."""
         return np.asarray(self.owner == KERNEL_OWNER, dtype=np.bool_)
 
     def is_shared(self) -> NDArray[np.bool_]:
-        """Return which lines perf counts as shared: lines with a HITM or peer snoop."""
+        """Return which lines perf counts as shared: with a HITM or peer snoop, shape (lines,)."""
         columns = [COLUMNS[name] for name in _PERFS_SHARED]
         return np.asarray(self.matrix[:, columns].any(axis=1), dtype=np.bool_)
 
 
 def place_data(recording: Recording, memory: MemorySamples) -> DataPlaces:
-    """Return the owner of each sample's data address: the kernel, a file or a process."""
+    """Locate the data of each sample: in the kernel, in a mapped file, or in a process."""
     is_kernel = memory.address >= KERNEL_HALF
     spaces = np.where(is_kernel, KERNEL_SPACE, memory.space)
     files, offsets = recording.spaces.find(spaces, memory.address)
@@ -98,7 +98,7 @@ def place_data(recording: Recording, memory: MemorySamples) -> DataPlaces:
     is_of_file = np.array(
         [not file.path.startswith(_ANONYMOUS) for file in recording.files] + [False], dtype=bool
     )
-    # Index -1, NO_FILE, is the last one, which is not a file.
+    # Index -1 (NO_FILE) selects the last element, which does not belong to a file.
     in_file = ~is_kernel & is_of_file[files]
     owner = np.where(in_file, files + 1, -1 - memory.space)
     return DataPlaces(
@@ -111,8 +111,10 @@ def place_data(recording: Recording, memory: MemorySamples) -> DataPlaces:
 def make_lines(
     memory: MemorySamples, places: DataPlaces, counts: SampleCounts, line_bytes: int
 ) -> LineTable:
-    """Group samples by line.
+    """Group samples by line, owner and CPU mode, and sum their counters.
 
+    :param places: location of the data of each sample
+    :param counts: counters of each sample
     :param line_bytes: a power of two
     """
     mask = ~np.uint64(line_bytes - 1)
@@ -138,14 +140,19 @@ def make_lines(
 
 
 def sum_by(matrix: NDArray[np.integer], starts: Integers) -> Integers:
-    """Sum the rows of a matrix from each start to the next."""
+    """Sum the rows of a matrix from each start to the next.
+
+    :param matrix: shape (rows, counters)
+    :param starts: rising row indices, shape (parts,)
+    :return: shape (parts, counters)
+    """
     if not len(starts):
         return np.zeros((0, len(COUNTERS)), dtype=np.int64)
     return np.add.reduceat(matrix, starts, axis=0, dtype=np.int64)
 
 
 def for_each_part(samples: Part, column: str) -> Iterator[tuple[int, Part]]:
-    """Yield each value of a column with its rows, which are next to each other."""
+    """Yield each value of a sorted column with its rows."""
     values = samples[column]
     is_first = np.r_[True, values[1:] != values[:-1]][: len(values)]
     starts = np.flatnonzero(is_first).tolist()
@@ -154,15 +161,19 @@ def for_each_part(samples: Part, column: str) -> Iterator[tuple[int, Part]]:
 
 
 def touched_by(part: Part, names: Sequence[str]) -> dict[int, Counter[str]]:
-    """Return the contended loads and writes of each function, by offset.
+    """Count the contended loads and the writes, by offset in the line and by function.
 
-    Reads served by the CPU's own cache are no evidence of sharing, so they do not count.
+    Other loads do not indicate sharing, so they are not counted. Writes are stores and locked
+    loads.
+
+    :param part: samples of one line
+    :param names: of functions, by the samples' ``function``
     """
     return _by_function(part, names, (part["slow"] > 0) | part["writes"])
 
 
 def written_by(part: Part, names: Sequence[str]) -> dict[int, Counter[str]]:
-    """Return the writes of each function, by offset."""
+    """Count the writes (stores and locked loads), by offset in the line and by function."""
     return _by_function(part, names, part["writes"])
 
 
@@ -182,6 +193,7 @@ def make_access(
     """Return the accesses to one offset of a line.
 
     :param part: samples of one offset of a line
+    :param named: variable or field at this offset; None if unknown
     :param names: of functions, by the samples' ``function``
     :param commands: of tasks, by the samples' ``task``
     """
@@ -208,7 +220,7 @@ def make_access(
 
 
 def _counted(indices: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
-    # Most samples first. Several tasks may have one name.
+    # Most samples first. Several tasks may have the same name.
     counts: Counter[str] = Counter()
     for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
         counts[names[int(index)]] += int(count)
@@ -222,6 +234,7 @@ def _of_node(part: Part, node: int) -> NodeAccesses:
 
 
 def _grade(named: Named, symbols: Mapping[str, int]) -> Grade:
-    # An object is identified by the code only: the slab type of its address is not recorded.
+    # An object is identified only by the code that accesses it; the slab type of its address is not
+    # recorded.
     is_object = named.unit.startswith(("struct ", "union "))
     return "A" if not is_object and is_known_user(named.unit, named.name, symbols) else "B"

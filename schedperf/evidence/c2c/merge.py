@@ -2,8 +2,8 @@
 """Merge the lines of all runs of a side, and match the lines of two sides.
 
 Runs are merged by the key of a line. The key of a per-CPU line or struct contains an offset, which
-differs between builds, so lines of two kernels are matched by the names on them. A line with only
-an address is comparable within one boot.
+depends on the build, so lines of two kernels are matched by the names on them. A line with only an
+address is comparable only within one boot.
 """
 
 from collections import Counter
@@ -32,18 +32,22 @@ class MemorySamples(Struct, frozen=True, kw_only=True):
 
 
 class SeenLine(Struct, frozen=True, kw_only=True):
-    """One line of one side, all runs and all objects of a struct together.
+    """One line of one side, merged over all runs and all objects of a struct.
 
     :param identity: its key, with the boot if the key is an address
-    :param is_address: only its address is known
+    :param name: most contended variable or field; None if unknown
+    :param is_address: True if only its address is known
     :param boots: boots in which it was sampled
     :param kernels: builds in which it was sampled
-    :param remote: contended loads served by another node, by index of the run; ``local``: by the
-        same node
-    :param records: perf's "Total records", all runs together, of which ``loads`` are loads; None if
-        not recorded
+    :param copies: largest number of contended copies in a run; None if not recorded
+    :param remote: contended loads served by another node, by index of the run
+    :param local: contended loads served by the same node, by index of the run
+    :param records: perf's "Total records", summed over all runs
+    :param loads: perf's "Total Loads", which are part of ``records``; None if not recorded
     :param double_counted: number of records that perf counts twice; None if not recorded
-    :param accesses: by offset and name; latencies of several runs are not put together
+    :param sharing: as in :class:`Line`; "mixed" if runs or objects differ
+    :param false_share: fraction of contended samples with false sharing, 0 to 1; None if unknown
+    :param accesses: by offset and name; latencies of merged accesses are None
     """
 
     identity: str
@@ -65,12 +69,12 @@ class SeenLine(Struct, frozen=True, kw_only=True):
 
     @property
     def contended(self) -> int:
-        """Number of contended loads, all runs together."""
+        """Number of contended loads, summed over all runs."""
         return sum(self.remote.values()) + sum(self.local.values())
 
     @property
     def names(self) -> Mapping[str, int]:
-        """Number of samples of each name on the line."""
+        """Number of sampled loads and stores of each variable or field on the line."""
         samples: Counter[str] = Counter()
         for access in self.accesses:
             if access.name is not None:
@@ -79,7 +83,7 @@ class SeenLine(Struct, frozen=True, kw_only=True):
 
 
 def is_address_only(line: Line) -> bool:
-    """Return whether only the address of a line is known."""
+    """Return whether a line is identified by its address only, or by address and process."""
     return line.name is None and line.key.startswith("0x")
 
 
@@ -120,7 +124,7 @@ def _together(
 
 
 def _by_run(lines: Sequence[tuple[int, Line]], name: str) -> dict[int, int]:
-    # A run has several lines of one key where it has several objects of one struct.
+    # A run has several lines with the same key if it has several objects of one struct.
     counts: dict[int, int] = {}
     for index, line in lines:
         counts[index] = counts.get(index, 0) + line.counts.get(name, 0)
@@ -133,7 +137,7 @@ def _sharing(kinds: set[Sharing | None]) -> Sharing | None:
 
 
 def _false_share(lines: Iterable[Line]) -> float | None:
-    # Each run counts by its contended samples.
+    # Runs are weighted by their contended samples.
     classified = [
         (sum(access.local + access.remote for access in line.accesses), line.false_share)
         for line in lines
@@ -186,7 +190,7 @@ def _add_known(parts: Sequence[Mapping[str, int] | None]) -> dict[str, int] | No
 
 
 def _sum_known(values: Iterable[int | None]) -> int | None:
-    # The sum is unknown if one part is.
+    # The sum is unknown if one term is unknown.
     parts = list(values)
     recorded = [value for value in parts if value is not None]
     return sum(recorded) if len(recorded) == len(parts) else None
@@ -221,9 +225,14 @@ class Pair(Struct, frozen=True, kw_only=True):
 
 
 def pair_lines(base: Mapping[str, SeenLine], new: Mapping[str, SeenLine]) -> list[Pair]:
-    """Return the lines of both sides, each once; the most contended first.
+    """Match the lines of both sides; return each line once, most contended first.
 
-    If the fields of a line moved to several lines, it is matched with the one with most samples.
+    Lines match if a name is on both. Unnamed lines match by identity: lines with only an address in
+    one boot, others in one build. If the fields of a line moved to several lines, it is matched
+    with the one with most samples.
+
+    :param base: lines of base by identity, from :func:`see_lines`
+    :param new: the same of new
     """
     candidates = sorted(_candidates(base, new), reverse=True)
     partner: dict[str, str] = {}

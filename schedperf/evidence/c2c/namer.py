@@ -14,16 +14,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.files import read_head, read_regular
-from schedperf.bundle.open import Boot, Run
 from schedperf.evidence.c2c.naming import Variables, struct_names
 from schedperf.evidence.layout.model import Kernel, Unit
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
-from schedperf.kernel.kallsyms import address_of
-from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
-from schedperf.kernel.system_map import PAGE_BYTES, global_bounds
-from schedperf.model.errors import InputError
-from schedperf.perf_data.recording import (
+from schedperf.inputs.bundle.files import read_head, read_regular
+from schedperf.inputs.bundle.open import Boot, Run
+from schedperf.inputs.kernel.kallsyms import address_of
+from schedperf.inputs.kernel.percpu_units import PercpuUnits, parse_percpu_log, parse_percpu_units
+from schedperf.inputs.kernel.system_map import PAGE_BYTES, global_bounds
+from schedperf.inputs.kernel_files import SYMBOL_TABLES, has_kernel_file, read_kernel_text
+from schedperf.inputs.perf_data.recording import (
     NO_CHAIN,
     Integers,
     KernelText,
@@ -31,27 +31,27 @@ from schedperf.perf_data.recording import (
     Recording,
     Samples,
 )
-from schedperf.runs.kernel_files import SYMBOL_TABLES, has_kernel_file, read_kernel_text
-from schedperf.runs.side import Side
-from schedperf.symbols.place import KERNEL, Place
-from schedperf.symbols.places import Symbols, place_samples
-from schedperf.symbols.recorded_kernel import why_other_kernel
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.place import KERNEL, Place
+from schedperf.inputs.symbols.places import Symbols, place_samples
+from schedperf.inputs.symbols.recorded_kernel import why_other_kernel
+from schedperf.model.errors import InputError
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 
 COLLECTOR = "perf_c2c"
 UNITS, UNIT_SIZES = "percpu.json", "percpu.txt"
 LARGEST_UNITS_BYTES = 4 << 20
-# Only there are units aligned to their size (mm/percpu.c, the embedding allocator).
+# Machines whose units are aligned to their size (embedding allocator of mm/percpu.c).
 _ALIGNED_MACHINES = frozenset({"x86_64", "i386"})
 _SCHEDULER_TYPES = tuple(f"struct {name}" for name in SCHEDULER_STRUCTS)
 
 
 class Namer(Struct, frozen=True, kw_only=True):
-    """The names of the data and of the code of memory samples.
+    """Names the data and the code of memory samples.
 
     :param units: addresses of the per-CPU units; None if unknown: copies are not merged
-    :param variables: of the kernel; None if unknown: variables are not named
-    :param symbols: of the kernel, its modules and user programs
+    :param variables: the kernel's variables; None if unknown: variables are not named
+    :param symbols: symbols of the kernel, its modules and user programs
     :param notes: what is unknown, and the reason, one sentence each
     """
 
@@ -66,7 +66,8 @@ class Namer(Struct, frozen=True, kw_only=True):
         """Return the functions of some samples, and for each sample the index of its function.
 
         :param rows: indices of the samples
-        :return: names as "update_load_avg" or "nf_hook [nf_tables]"; for each row an index
+        :return: names like "update_load_avg" or "nf_hook [nf_tables]"; for each row, an index into
+            these names
         """
         ones, none = np.ones(len(rows), dtype=np.int64), np.full(len(rows), NO_CHAIN)
         samples = Samples(
@@ -102,7 +103,12 @@ class BootNames:
             self._notes.append(f"variables are not named ({error})")
 
     def namer(self, run: Run, recording: Recording, symbols: Symbols) -> Namer:
-        """Return the namer of a run's memory samples."""
+        """Return the namer of a run's memory samples.
+
+        It names no data if another kernel was recorded; its notes then have the reason.
+
+        :raises InputError: a symbol table of the kernel cannot be read
+        """
         booted = self._boot.host.kernel.build_id
         other = why_other_kernel(recording, booted, "of the bundle's kernel")
         if other is not None:
@@ -115,7 +121,7 @@ class BootNames:
         return Namer(units=units, variables=variables, symbols=symbols, notes=notes)
 
     def _data_address(self, kernel: KernelText | None) -> int | None:
-        # The runs of a boot have one, and the tables are large.
+        # All runs of a boot share one, because the tables are large.
         if kernel not in self._addresses:
             self._addresses[kernel] = data_address(self._tables(), kernel)
         return self._addresses[kernel]
@@ -126,7 +132,7 @@ class BootNames:
                 yield read_kernel_text(self._side, self._boot, name)
 
     def _units(self, run: Run) -> tuple[PercpuUnits | None, str]:
-        # Captured around the run; otherwise from the kernel's boot log.
+        # Use the units captured around the run, else the kernel's boot log.
         taken, said = f"{run.folder}/{COLLECTOR}/{UNITS}", f"{self._folder}/{UNIT_SIZES}"
         is_aligned = self._kernel is not None and self._kernel.machine in _ALIGNED_MACHINES
         try:
@@ -146,8 +152,10 @@ def file_namer(
 ) -> Namer:
     """Return the namer of a file's memory samples.
 
-    :param layout: of the kernel that recorded: a directory, a System.map, BTF, vmlinux or bundle
-    :param units: a percpu.json of the same boot, or the kernel log's lines in a percpu.txt
+    :param layout: layout of the recorded kernel: a directory, System.map, BTF, vmlinux or bundle;
+        None to name no variables
+    :param units: a percpu.json of the same boot, or the kernel log's lines in a percpu.txt; None to
+        not merge the copies of per-CPU lines
     :raises InputError: one of the files cannot be read, or the layout is of another kernel
     """
     notes: list[str] = []
@@ -172,7 +180,7 @@ def file_namer(
 
 
 def _refuse_other(kernel: Kernel, recording: Recording, layout: Path) -> None:
-    # System.map and BTF have no build id; their choice is the user's.
+    # System.map and BTF have no build id, so a match cannot be checked.
     if kernel.build_id is None or recording.kernel_build_id is None:
         return
     other = why_other_kernel(recording, kernel.build_id, f"of {layout}")
@@ -199,14 +207,15 @@ def _not_folded(reason: str) -> str:
 
 
 def _load_kernel(side: Side) -> Kernel:
-    # All boots of a bundle are of one kernel.
+    # All boots of a bundle run the same kernel.
     return load_with_types(side)
 
 
 def load_with_types(source: Path | Side) -> Kernel:
-    """Read a kernel's layout with the structs that its per-CPU variables are made of.
+    """Read a kernel's layout including the struct types of its per-CPU variables.
 
-    :raises InputError: nothing of a layout can be seen in it
+    :param source: as for :func:`~schedperf.evidence.layout.sources.load_kernel`
+    :raises InputError: the source cannot be read, or contains no layout information
     """
     return load_kernel(source, structs=_types_of)
 
@@ -217,9 +226,14 @@ def _types_of(percpu: Unit | None) -> Sequence[str]:
 
 
 def data_address(tables: Iterable[str], kernel: KernelText | None) -> int | None:
-    """Return the run-time address of .data; None if no table contains its link address.
+    """Return the run-time address of the page where the first of .data and .bss begins.
+
+    The offset of the kernel's reference symbol corrects for KASLR.
 
     :param tables: kallsyms (run-time addresses) or System.map (link addresses)
+    :param kernel: run-time address of the reference symbol; None if the recording lacks it
+    :return: None if ``kernel`` is None, or if no table has the address of the reference symbol and
+        the bounds of .data or .bss
     """
     for text in tables:
         # Hidden addresses read as 0.
@@ -232,7 +246,7 @@ def data_address(tables: Iterable[str], kernel: KernelText | None) -> int | None
 
 
 def _read_table(path: Path) -> str:
-    # Raw BTF and vmlinux are no tables; nothing is found in them.
+    # Raw BTF and vmlinux are not symbol tables, so nothing is found in them.
     return read_head(path, SYMBOLS_LIMIT_BYTES).decode(errors="replace")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name bytes: per-CPU variables, global variables, their fields, and fields of objects.
+"""Find what contains a byte: per-CPU variables, global variables, fields of them and of objects.
 
 ::
 
@@ -21,16 +21,17 @@ from msgspec import Struct
 
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
-from schedperf.kernel.renames import newest_function
-from schedperf.symbols.functions import function_name
+from schedperf.inputs.kernel.renames import newest_function
+from schedperf.inputs.symbols.functions import function_name
 
 PERCPU, GLOBALS = "percpu", "globals"
-# An object is recognised where functions that are known to touch it there made so much of the
-# line's contended samples, and no other object explains half as much.
+# An object is recognised if functions that are known to access it at these offsets have at least
+# this share of the line's contended samples, and no other object explains half as many.
 LEAST_EXPLAINED, MOST_ELSEWHERE = 0.5, 0.5
-# Bytes: what one load or store of the kernel's own code reaches; a larger thing has parts.
+# Bytes that one load or store of the kernel accesses; larger entries have members.
 LARGEST_ACCESS = 8
-# Bytes: a struct of which slabs keep the lines; no machine with memory samples has shorter ones.
+# Alignment in bytes of structs that start at a line in every slab; no machine with memory samples
+# has shorter lines.
 LEAST_ALIGNMENT = 64
 
 # Samples by offset in a line and by function.
@@ -44,12 +45,12 @@ class Named(Struct, frozen=True, kw_only=True):
     """A named byte.
 
     :param unit: "percpu", "globals", "struct task_group"
-    :param name: variable and field, as C writes it: ``runqueues.cfs.avg.load_avg``
-    :param start: first byte of the innermost thing that is named, from the unit's start; the byte
-        itself if that thing is larger than one access and its members are unknown
+    :param name: variable and field in C notation: ``runqueues.cfs.avg.load_avg``
+    :param start: first byte of the innermost named entry, from the unit's start; the byte itself if
+        that entry is larger than one access and its members are unknown
     :param at: the byte itself, from the unit's start
-    :param end: behind the last byte of that innermost thing, from the unit's start; None where it
-        is larger than one access
+    :param end: byte after that innermost entry, from the unit's start; None if it is larger than
+        one access
     """
 
     unit: str
@@ -60,7 +61,7 @@ class Named(Struct, frozen=True, kw_only=True):
 
 
 class Variables:
-    """Names the bytes of one kernel.
+    """Finds the variable or field at an address or offset, in the layout of one kernel.
 
     :param data_address: run-time address of the unit "globals"; None if unknown: no global
         variable is named
@@ -76,13 +77,16 @@ class Variables:
         return self._find(PERCPU, offset)
 
     def at(self, address: int) -> Named | None:
-        """Return the global variable at a kernel address; None if there is none."""
+        """Return the global variable at a kernel address; None if unknown."""
         if self._data_address is None:
             return None
         return self._find(GLOBALS, address - self._data_address)
 
     def field(self, unit: str, offset: int) -> Named | None:
-        """Return the field at an offset of a struct; None if unknown."""
+        """Return the field at an offset of a struct; None if unknown.
+
+        :param unit: name of the struct: "struct task_group"
+        """
         entry = self._field(unit, offset)
         if entry is None:
             return None
@@ -120,7 +124,7 @@ class Variables:
         )
 
     def _entry(self, unit: Unit, offset: int) -> Entry | None:
-        # A table without sizes lets every variable go on to the next one.
+        # In a table without sizes, each variable extends to the next one.
         starts = self._starts.get(unit.name)
         if starts is None:
             starts = self._starts[unit.name] = [entry.offset for entry in unit.entries]
@@ -132,8 +136,8 @@ class Variables:
         return entry if end is not None and offset < end else None
 
     def _inside(self, unit: str, entry: Entry, offset: int) -> tuple[Entry | None, int, str]:
-        # The field at an offset of a variable, and where the struct begins that has it: of an
-        # array its element, with the index.
+        # The field at an offset of a variable, and the start of the struct that contains it; for an
+        # array, of its element, with the index.
         type_name = entry.type or heat_table().embedded.get(unit, {}).get(entry.name, "")
         match = _STRUCT.fullmatch(type_name)
         struct = self._units.get(match[1]) if match else None
@@ -144,7 +148,7 @@ class Variables:
         return self._field(match[1], offset % struct.size), number * struct.size, index
 
     def _field(self, unit_name: str, offset: int) -> Entry | None:
-        # Fields of a union overlap: the one that begins last is the closest.
+        # Fields of a union overlap: choose the one that begins last.
         unit = self._units.get(unit_name)
         covering = [
             entry
@@ -158,10 +162,14 @@ class Variables:
     ) -> tuple[tuple[str, int], ...]:
         """Identify the struct of a line by the functions that access it.
 
-        :param touched: contended loads and stores by offset in the line and by function
-        :param written: the stores among them, which distinguish structs with the same readers
-        :return: candidate structs, each with the offset of the line, best first; more than one
-            means that the line is ambiguous
+        Candidates are structs that start at a cache line in every slab and are not the type of a
+        per-CPU variable.
+
+        :param touched: contended loads and writes, by offset in the line and by function
+        :param written: the writes among them, which distinguish structs with the same readers
+        :return: candidate structs, each with the offset of the line in it, best first; more than
+            one if the line is ambiguous; empty if none explains :data:`LEAST_EXPLAINED` of the
+            samples
         """
         scores = self._explained(touched, line_bytes)
         total = sum(sum(functions.values()) for functions in touched.values())
@@ -173,7 +181,7 @@ class Variables:
         return _likely(of_likely) if of_likely else likely
 
     def _explained(self, touched: Touched, line_bytes: int) -> Counter[tuple[str, int]]:
-        # By struct and offset of a line in it: samples of functions that are known to touch a
+        # By struct and offset of the line in it: samples of functions that are known to access a
         # field that begins there.
         scores: Counter[tuple[str, int]] = Counter()
         for offset, functions in touched.items():
@@ -185,8 +193,8 @@ class Variables:
 
     @cached_property
     def _used_fields(self) -> list[tuple[str, int, frozenset[str]]]:
-        # Unit, offset and functions of the fields whose users are known, of structs that begin at
-        # a line in every slab: of others an offset in the line means nothing.
+        # Unit, offset and functions of all fields with known users, in structs that start at a line
+        # in every slab. For other structs the offset in the line is arbitrary.
         percpu = self._units.get(PERCPU)
         elsewhere = {
             *struct_names(percpu.entries if percpu is not None else ()),
@@ -220,17 +228,23 @@ def _likely(scores: Mapping[tuple[str, int], int]) -> tuple[tuple[str, int], ...
 
 
 def is_known_user(unit: str, name: str, functions: Collection[str]) -> bool:
-    """Return whether one of the functions is known to access the named variable.
+    """Return whether one of the functions is known to access a variable or field.
 
-    :param name: as the unit calls it: ``runqueues.nr_running``
+    :param unit: "percpu", "globals" or "struct NAME"
+    :param name: name in the unit: ``runqueues.nr_running`` of "percpu"
+    :param functions: as in samples: "symbol" or "symbol [module]"
     """
     return not users_of(unit, name).isdisjoint(map(plain, functions))
 
 
 def users_of(unit: str, name: str) -> frozenset[str]:
-    """Return the functions that are known to access the named variable, as named in samples.
+    """Return the functions that are known to access a variable or field.
 
-    :param name: as the unit calls it: ``runqueues.nr_running``
+    They include callers of inlined functions, because samples are attributed to the callers.
+
+    :param unit: "percpu", "globals" or "struct NAME"
+    :param name: name in the unit: ``runqueues.nr_running`` of "percpu"
+    :return: newest names; empty if the name is not in the table of hot variables
     """
     table = heat_table()
     use = table.find(unit, name)
@@ -238,11 +252,18 @@ def users_of(unit: str, name: str) -> frozenset[str]:
 
 
 def plain(function: str) -> str:
-    """Return a function's newest name, without the module that it is in."""
+    """Return a function's newest name, without its module and compiler suffixes.
+
+    >>> plain("trigger_load_balance.isra.0")
+    'sched_balance_trigger'
+    """
     return newest_function(function_name(_MODULE.sub("", function)))
 
 
 def struct_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the structs that variables are made of, each once, as ``struct rq``."""
+    """Return the struct and union types of variables, each once: ``struct rq``.
+
+    Of an array, the type of its elements is returned.
+    """
     matches = (_STRUCT.fullmatch(entry.type or "") for entry in entries)
     return tuple(dict.fromkeys(match[1] for match in matches if match))

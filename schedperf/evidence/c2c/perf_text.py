@@ -13,11 +13,11 @@
     #
           0  0xffff88810a2c4100     0     395   83.87%     1040      520      520     1715
 
-Columns are where the dotted ruler says, under two rows of titles, since symbols hold blanks and
-the set of columns differs from version to version. A row that does not fit is counted, not guessed
-at. If lines are cut, as by a terminal, the last column is not used, since its numbers may lack
-digits; so may all totals if the lines of ``=`` are shorter than perf's, and they are left out. What
-stands in no column here is left out: this is an import, the samples themselves say more.
+The dotted ruler under two rows of titles defines the columns, because symbols contain spaces and
+the set of columns depends on the version. Rows that do not match the ruler are counted and skipped.
+If lines were truncated, e.g. by a terminal, the last column is not used, because its numbers may
+lack digits; if the lines of ``=`` are shorter than perf's, totals may lack digits too and are
+omitted. Unknown columns are ignored.
 """
 
 import re
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from schedperf.evidence.c2c.blindness import least_latency, say_unseen_kernel
+from schedperf.evidence.c2c.blindness import kernel_not_measured, least_latency
 from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.record import Observable
@@ -40,9 +40,9 @@ from schedperf.model.perf_event import parse_event
 # A report of 1,000 lines with 20 rows each has 5 MB.
 LARGEST_BYTES = 64 << 20
 MOST_ROWS = 100_000
-# Nothing that perf prints in a row is wider.
+# Upper limit on the width of a row.
 LONGEST_LINE = 4000
-# perf has 30 in its widest table.
+# Largest number of columns; perf's widest table has 30.
 MOST_COLUMNS = 100
 
 _BANNER = re.compile(BANNER)
@@ -53,7 +53,7 @@ _CUT_EVENT = re.compile(r"[\w.-]+/[^/]*")
 _RULER = re.compile(r"#\s*\.{3}[. ]*")
 _DASHES = re.compile(r"\s*-{20,}\s*")
 _GROUP = re.compile(r"-+ +([^-].*?) +-+|\S+(?: \S+)*")
-# No word of perf's in front of a colon has one.
+# perf's labels contain no colon.
 _TOTAL = re.compile(r" {2}(\S[^:]*): +(\d{1,19})")
 _INFO = re.compile(r"([^:]*): (.+)")
 _ADDRESS = re.compile(r"0x[0-9a-f]{1,16}")
@@ -68,7 +68,7 @@ _LAST_DETAIL = "Cacheline data group"
 OFFSETS_TITLE = "Shared Cache Line Distribution Pareto"
 _TITLES_OF_PARTS = frozenset({*TOTALS_TITLES, DETAILS_TITLE, LINES_TITLE, OFFSETS_TITLE})
 
-# Titles of the columns of a line, upper and lower row, in small letters.
+# Titles of the columns of a line: upper and lower row, in lower case.
 _LINE_COLUMNS: Mapping[tuple[str, str], str] = {
     ("", "index"): "index",
     ("cacheline", "address"): "address",
@@ -101,15 +101,15 @@ _LINE_COLUMNS: Mapping[tuple[str, str], str] = {
     ("load dram", "lcl"): "lcl_dram",
     ("load dram", "rmt"): "rmt_dram",
 }
-# Columns without which the counts of a line are not known, and those of contended loads, of which
-# one pair is enough.
+# Columns that are required for the counts of a line; of the columns of contended loads, one pair
+# suffices.
 _NEEDED = frozenset({"index", "address", "records", "store"})
 _TITLES = {"index": "Index", "address": "Address", "records": "Total records", "store": "Stores"}
 _NEEDED_PAIRS = (frozenset({"lcl_hitm", "rmt_hitm"}), frozenset({"lcl_peer", "rmt_peer"}))
-# The last columns of complete tables; the title of the column of nodes goes on behind "Node".
+# The last columns of complete tables; the title of the node column continues after "Node".
 _LAST_COLUMNS = frozenset({("load dram", "rmt"), ("llc load hit", "rmt")})
 _LAST_OF_OFFSETS = "node"
-# Of an offset: percentages of the line's own numbers, then the rest.
+# Columns of an offset: percentages of the line's numbers, then all others.
 _SHARE_COLUMNS: Mapping[tuple[str, str], str] = {
     ("hitm", "rmthitm"): "rmt_hitm",
     ("hitm", "lclhitm"): "lcl_hitm",
@@ -127,13 +127,13 @@ _ROW_COLUMNS: Mapping[tuple[str, str], str] = {
     ("total", "records"): "records",
     ("", "code address"): "code",
 }
-# perf makes this column and those behind it as wide as each line needs, and draws the ruler once.
+# perf adapts the width of this and all later columns to each row, but prints the ruler once.
 _SYMBOL = "symbol"
-# perf prints percentages with two digits behind the point: up to here each is of one number only.
+# perf prints percentages with two decimals: up to this total, each percentage identifies one count.
 _EXACT_COUNT = 10_000
 _USUAL_LINE_BYTES = 64
 
-# Totals of contended loads: of Intel and AMD, and of Arm.
+# Totals of contended loads: Intel and AMD, then Arm.
 _HITMS = ("load_local_hitm", "load_remote_hitm")
 _PEERS = ("load_hit_local_peer", "load_hit_remote_peer")
 # perf's event for records that are not samples.
@@ -146,11 +146,13 @@ _WHOLE = 0.98
 
 
 class OffsetRow(NamedTuple):
-    """What one instruction did to one offset of a line.
+    """The accesses of one instruction to one offset of a line.
 
-    :param shares: part of the line's number, 0 to 1, by counter; NaN of perf is left out
-    :param records: None where the report has no such column
-    :param symbol: with perf's mark: "[k] update_cfs_group"; None where the report has no symbols
+    :param offset: bytes from the start of the line
+    :param shares: fraction of the line's count, 0 to 1, by counter; perf's NaN is omitted
+    :param records: None if the report has no such column
+    :param symbol: with perf's mark: "[k] update_cfs_group"; without a symbol, the code address;
+        None if the report has neither
     """
 
     offset: int
@@ -162,8 +164,8 @@ class OffsetRow(NamedTuple):
 class C2cTextLine(Struct, frozen=True, kw_only=True):
     """One cache line of a report.
 
-    :param counts: by counter as ``perf c2c`` counts: ``rmt_hitm``, ``store_l1_hit`` …
-    :param rows: its offsets; empty where perf printed none
+    :param counts: by counter of ``perf c2c``: ``rmt_hitm``, ``store_l1_hit`` …
+    :param rows: its offsets; empty if perf printed none
     """
 
     address: int
@@ -172,7 +174,10 @@ class C2cTextLine(Struct, frozen=True, kw_only=True):
 
     @property
     def has_all_offsets(self) -> bool:
-        """Whether the percentages of each kind of access add up to 100%."""
+        """Whether the percentages of each kind of access add up to 100%, within rounding.
+
+        False if there are no offsets.
+        """
         kinds = {name for row in self.rows for name in row.shares if self.counts.get(name)}
         return bool(self.rows) and all(
             sum(row.shares.get(name, 0.0) for row in self.rows) > _WHOLE for name in kinds
@@ -182,10 +187,12 @@ class C2cTextLine(Struct, frozen=True, kw_only=True):
 class C2cText(Struct, frozen=True, kw_only=True):
     """A whole report.
 
-    :param totals: part and words of perf to number: ("Trace Event Information", "Total records")
-    :param events: as perf printed them
-    :param sorted_on: "Total HITMs", "Peer Snoop" …; None where it is not said
-    :param is_double: two neighbouring lines are counted as one (``--double-cl``)
+    :param totals: numbers by perf's part and label: ("Trace Event Information", "Total records");
+        empty if they may lack digits
+    :param events: as perf printed them; empty if a name may be cut
+    :param sorted_on: "Total HITMs", "Peer Snoop" …; None if not printed
+    :param lines: in the order of the report
+    :param is_double: True if two adjacent lines are counted as one (``--double-cl``)
     :param damage: what was left out because the text is damaged, one sentence each
     """
 
@@ -198,15 +205,15 @@ class C2cText(Struct, frozen=True, kw_only=True):
 
 
 def is_c2c_text(text: str) -> bool:
-    """Say whether a text contains output of ``perf c2c report``."""
+    """Return whether a text contains output of ``perf c2c report``."""
     return any(title in text for title in (*TOTALS_TITLES, LINES_TITLE))
 
 
 def parse_c2c_text(text: str, label: str) -> C2cText:
-    """Read a report.
+    """Parse a report.
 
     :param label: names the source in messages
-    :raises InputError: it is none, it is too large, or it has no table and no totals
+    :raises InputError: the text is not a report, is too large, or has neither table nor totals
     """
     if len(text) > LARGEST_BYTES:
         raise InputError(f"{label}: larger than {LARGEST_BYTES} bytes; pass perf.data instead")
@@ -220,7 +227,7 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
     info = list(_info(parts.get(DETAILS_TITLE, ())))
     events = [value for key, value in info if key == "Events"]
     cut_at, cut_events = _cut_column(printed), [*filter(_CUT_EVENT.fullmatch, events)]
-    reader = _Reader(label)
+    reader = _ReportReader(label)
     counts = reader.read_lines(parts.get(LINES_TITLE, ()))
     rows = reader.read_offsets(parts.get(OFFSETS_TITLE, ()))
     lines = {
@@ -250,7 +257,7 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
 def _missing_parts(
     parts: Mapping[str, Sequence[str]], details: Collection[str], lines: Iterable[C2cTextLine]
 ) -> Iterator[str]:
-    # perf prints the parts in this order, and with --stats only as far as the details.
+    # perf prints the parts in this order; with --stats it ends after the details.
     begins_next = any({*line.strip()} == {"="} for line in parts.get(DETAILS_TITLE, ()))
     is_stats = any(key.startswith(_LAST_DETAIL) for key in details) and not begins_next
     contended = [line for line in lines if any(map(line.counts.get, _CONTENDED_COUNTS))]
@@ -264,7 +271,8 @@ def _missing_parts(
 
 
 def _cut_column(lines: Sequence[str]) -> int | None:
-    # Where lines are cut, as by a terminal, if that may be inside of a total; None if they are not.
+    # Width at which lines were truncated, e.g. by a terminal, if that may affect a total; None if
+    # they were not.
     widths = [
         len(line.strip())
         for line, following in pairwise(lines)
@@ -301,7 +309,7 @@ def _printed_lines(text: str) -> list[str]:
 
 
 def _split(lines: Sequence[str]) -> dict[str, list[str]]:
-    # Title of each part to its lines.
+    # The lines of each part, by title.
     parts: dict[str, list[str]] = {}
     current: list[str] = []
     behind_title = 0
@@ -325,7 +333,7 @@ def _totals(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _info(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    # Further events stand below the first, without a word in front.
+    # Further events are printed below the first, without a label.
     key = ""
     for line in lines:
         match = _INFO.fullmatch(line.strip())
@@ -335,14 +343,14 @@ def _info(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Column(NamedTuple):
-    # Where a column is, and its titles.
+    # Position and titles of a column.
     start: int
     stop: int
     titles: tuple[str, str]
 
 
-class _Reader:
-    # Counts what does not fit while the tables are read.
+class _ReportReader:
+    # Counts rows that do not match the columns.
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -353,7 +361,7 @@ class _Reader:
         self._widths: dict[str, int] = {}
 
     def damage(self) -> Iterator[str]:
-        """Yield what was left out, one sentence each."""
+        """Yield the parts that were left out, one sentence each."""
         for table, width in self._widths.items():
             yield (
                 f"the table of {table} may be truncated, because the line of dashes below "
@@ -378,7 +386,10 @@ class _Reader:
             )
 
     def read_lines(self, lines: Sequence[str]) -> dict[int, tuple[int, dict[str, int]]]:
-        """Return address and counts of each line by its index."""
+        """Return address and counts of each line by its index.
+
+        :raises InputError: the tables have more than :data:`MOST_ROWS` rows
+        """
         columns, rows = self._columns(lines, "cache lines"), dict[int, tuple[int, dict[str, int]]]()
         names = {_LINE_COLUMNS[each.titles] for each in columns if each.titles in _LINE_COLUMNS}
         missing = _missing_columns(names)
@@ -395,7 +406,7 @@ class _Reader:
         return rows
 
     def _columns(self, lines: Sequence[str], table: str) -> list[_Column]:
-        # Numbers of the last column may lack digits unless it is the last of perf's.
+        # Numbers of the last column may lack digits unless it is perf's last column.
         columns = _columns(lines)
         if columns and not _is_whole(columns):
             self._widths[table] = columns[-1].stop
@@ -415,7 +426,12 @@ class _Reader:
         return numbers.pop("index"), int(address, 16), numbers
 
     def read_offsets(self, lines: Sequence[str]) -> dict[int, list[OffsetRow]]:
-        """Return rows by the index of their line; between two dashed rulers a line begins."""
+        """Return the rows of offsets by the index of their cache line.
+
+        The heading of each cache line is between two dashed rulers.
+
+        :raises InputError: the tables have more than :data:`MOST_ROWS` rows
+        """
         columns, rows = self._columns(lines, "offsets"), dict[int, list[OffsetRow]]()
         index, is_heading = None, False
         for line in lines:
@@ -460,7 +476,7 @@ class _Reader:
     def _cells(
         self, line: str, columns: Sequence[_Column], names: Mapping[tuple[str, str], str]
     ) -> dict[str, str] | None:
-        # The named cells of a row; None where the row has something between its columns.
+        # The named cells of a row; None if the row has text between its columns.
         if any(line[left.stop : right.start].strip() for left, right in pairwise(columns)):
             return None
         cells = {
@@ -472,7 +488,7 @@ class _Reader:
 
 
 def _missing_columns(names: Collection[str]) -> frozenset[str]:
-    # Titles of perf for the columns without which a line is not known.
+    # perf's titles of the required columns.
     missing = {_TITLES.get(name, name) for name in _NEEDED - {*names}}
     if not any(pair <= {*names} for pair in _NEEDED_PAIRS):
         missing.add("HITM or peer snoop counts")
@@ -505,13 +521,13 @@ def _columns(lines: Sequence[str]) -> list[_Column]:
 
 
 def _is_whole(columns: Sequence[_Column]) -> bool:
-    # Whether the last column is the last of perf's.
+    # Whether the last column is perf's last column.
     titles = columns[-1].titles
     return titles in _LAST_COLUMNS or titles[1].startswith(_LAST_OF_OFFSETS)
 
 
 def _up_to_symbol(columns: Sequence[_Column]) -> list[_Column]:
-    # Symbols are wider than their column in some rows, so they go on to the end of the row.
+    # Symbols may be wider than their column, so they extend to the end of the row.
     titles = [column.titles[1] for column in columns]
     if _SYMBOL not in titles:
         return [*columns]
@@ -520,7 +536,7 @@ def _up_to_symbol(columns: Sequence[_Column]) -> list[_Column]:
 
 
 def _groups(upper: str) -> list[tuple[int, int, str]]:
-    # The upper row has a title over several columns between dashes, or over one.
+    # In the upper row, a title in dashes spans several columns; other titles belong to one.
     body = upper.replace("#", " ", 1)
     return [
         (match.start(), match.end(), (match[1] or match[0]).strip().lower())
@@ -541,10 +557,11 @@ def _share(cell: str) -> float | None:
 
 
 def profile_of_text(text: C2cText) -> MemoryProfile:
-    """Return what a report says.
+    """Convert a report to a profile.
 
-    Lines have no names and are not put together, since the text has no layout. ``reads`` of an
-    offset are perf's loads: its records less its stores, where the text has records by offset.
+    Lines have no names and are not merged, since the text has no layout. ``reads`` of an offset are
+    its records minus its stores, or None if the text has no records by offset. CPUs, nodes, task
+    names, latencies, sharing and the sampling period are None.
     """
     totals = {
         snake(words) if title == TOTALS_TITLES[0] else shared_key(words): number
@@ -552,7 +569,7 @@ def profile_of_text(text: C2cText) -> MemoryProfile:
     }
     observable = _observable(text, totals)
     if observable == "unknown" and text.damage and not _sum(totals, _HITMS):
-        # Arm's events never count HITMs, so 0 may not be the number of contended loads.
+        # Arm's events never count HITMs, so loads may be contended although the count is 0.
         totals = {key: number for key, number in totals.items() if key not in _HITMS}
     return MemoryProfile(
         observable=observable,
@@ -579,7 +596,7 @@ def _observable(text: C2cText, totals: Mapping[str, int]) -> Observable:
     # Only the details of a report name the events; IBS has the same columns as Intel's.
     if "mem-loads" in events:
         return "hitm"
-    # As of a recording that does not name its events.
+    # Like a recording without event names.
     return "peer" if _sum(totals, _PEERS) and not _sum(totals, _HITMS) else "unknown"
 
 
@@ -593,7 +610,7 @@ def _notes(text: C2cText) -> Iterator[str]:
     yield "a perf c2c report does not contain the names of the tasks"
     of_user = [event for event in text.events if not parse_event(event).has_kernel]
     if names := [event for event in of_user if parse_event(event).name != _NO_SAMPLES]:
-        yield say_unseen_kernel(names)
+        yield kernel_not_measured(names)
     if any("loads" in line.counts for line in text.lines):
         yield (
             "on some machines, perf counts each remote HITM twice in the totals of records and "
@@ -676,7 +693,7 @@ def _access(
 
 
 def _reads(rows: Sequence[OffsetRow], writes: int, *, at_least: int) -> int | None:
-    # Stores are made of rounded percentages; the rest of the records is at least what is
-    # known of the loads.
+    # Stores are computed from rounded percentages, so the difference is limited to at least the
+    # known loads.
     records = [row.records for row in rows if row.records is not None]
     return max(sum(records) - writes, at_least) if len(records) == len(rows) else None

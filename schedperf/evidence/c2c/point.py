@@ -19,14 +19,14 @@ from schedperf.evidence.c2c.record import (
     C2cSeen,
     C2cSymbol,
     C2cTimedAccess,
-    say_name,
+    without_counter,
 )
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf.model.run import Captured
 
-# Most lines in the record of each point, besides changed lines.
+# Largest number of compared lines in the record of each point; changed lines are always listed.
 MOST_LINES = 40
-# Most functions and commands per range of bytes.
+# Largest number of functions and of commands per range of bytes.
 MOST_SYMBOLS = 5
 MOST_COMMANDS = 5
 
@@ -41,8 +41,12 @@ def describe_point(
 ) -> C2cPoint:
     """Compare the runs of one point.
 
+    :param base: at least one run, as for ``new``
     :param prefix: prefix of the row ids
-    :param most_lines: most lines in the record, besides changed lines; None: all lines
+    :param most_lines: largest number of compared lines in the record; changed lines are always
+        listed. For lines that are not compared, each side has half of this limit. None for all
+        lines
+    :raises ValueError: a side has no runs
     """
     sides = BaseNew(base=base, new=new)
     comparison = compare_memory(base, new)
@@ -79,19 +83,19 @@ def _samples(runs: Runs) -> int | None:
 
 
 def _chosen(lines: Sequence[LineChange], most: int | None) -> list[LineChange]:
-    # What changed first, each group most contended first, as it came.
+    # Changed lines first; each group stays in order of contention.
     changed = [line for line in lines if line.is_changed]
     others = [line for line in lines if not line.is_changed and line.unmatched is None]
     of_base, of_new = _unmatched(lines)
     if most is not None:
-        # What cannot be found again is of both sides or of none.
+        # The limit on unmatched lines is split between both sides.
         others = others[: max(0, most - len(changed))]
         of_base, of_new = of_base[: most // 2], of_new[: most // 2]
     return [*changed, *others, *of_base, *of_new]
 
 
 def _unmatched(lines: Iterable[LineChange]) -> tuple[list[LineChange], list[LineChange]]:
-    # Lines that are compared with nothing: of base, and of new.
+    # Lines without a counterpart: of base, and of new.
     alone = [line for line in lines if line.unmatched is not None]
     of_base = [line for line in alone if line.base is not None]
     return of_base, [line for line in alone if line.base is None]
@@ -108,7 +112,7 @@ def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[C2cLineRow]:
     for line in lines:
         seen = [side_line for side_line in (line.base, line.new) if side_line is not None]
         name = next((side_line.name for side_line in seen if side_line.name is not None), None)
-        name = None if name is None else say_name(name)
+        name = None if name is None else without_counter(name)
         row = name or seen[0].key
         taken[row] += 1
         number = "" if taken[row] == 1 else f"#{taken[row]}"
@@ -150,7 +154,11 @@ def _seen(line: SeenLine | None) -> C2cSeen | None:
 
 
 def describe_access(access: Access) -> C2cAccess:
-    """Return the accesses to one range of bytes of a line."""
+    """Convert accesses to their record, without the latency.
+
+    Sets of CPUs become CPU lists ("0-3,8"). Of functions and of commands, those with most samples
+    are kept: :data:`MOST_SYMBOLS` and :data:`MOST_COMMANDS`.
+    """
     return C2cAccess(
         offset=access.offset,
         size=access.size,
@@ -169,7 +177,7 @@ def describe_access(access: Access) -> C2cAccess:
 
 
 def describe_timed_access(access: Access) -> C2cTimedAccess:
-    """Return the accesses of a single source, with their latency."""
+    """Convert accesses to their record like :func:`describe_access`, with the mean latency."""
     return C2cTimedAccess(**asdict(describe_access(access)), mean_weight=access.mean_weight)
 
 
@@ -209,7 +217,7 @@ def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
-    """Write numbers of CPUs as the kernel does.
+    """Format CPU numbers as a CPU list, like the kernel.
 
     >>> format_cpus([8, 0, 1, 2])
     '0-2,8'

@@ -6,13 +6,15 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import BaseNew, MissingSide, Replication, SectionData
+from schedperf.model.base_new import BaseNew
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.rows import Replication
+from schedperf.model.sections import MissingSide, SectionData
 
 # What the PMU reports as a contended load: "hitm", a load that hit a modified line (Intel); "ibs",
 # the same from AMD's instruction-based sampling; "peer", a load that another core's cache served,
 # whether the line was modified or not (Arm SPE); "unknown", a load that hit a modified line, in a
-# text that does not name the events. They are different and never compared.
+# text that does not name the events. Different kinds are never compared.
 Observable = Literal["hitm", "ibs", "peer", "unknown"]
 
 # Evidence for a name: "A" the address lies in it and a function known to access it there was
@@ -25,7 +27,7 @@ CountModel = Literal["Poisson", "negative binomial"]
 
 SourceKind = Literal["a bundle", "perf.data", "text of perf c2c report"]
 
-# Of the two sources that ``schedperf c2c`` compares.
+# Names of the two sources that ``schedperf c2c`` compares.
 Role = Literal["base", "new"]
 
 SortKey = Literal["rmt", "lcl", "tot", "peer", "records"]
@@ -43,10 +45,10 @@ _Samples = Annotated[
 ]
 
 
-def say_name(name: str) -> str:
-    """Return a name without the only field of an atomic_t.
+def without_counter(name: str) -> str:
+    """Return a name without the field ``counter`` of an atomic_t.
 
-    >>> say_name("task_group.load_avg.counter")
+    >>> without_counter("task_group.load_avg.counter")
     'task_group.load_avg'
     """
     return name.removesuffix(".counter")
@@ -83,7 +85,7 @@ class C2cChange(Struct, frozen=True, kw_only=True):
 
     @property
     def rates(self) -> BaseNew[float | None]:
-        """The rates of base and of new."""
+        """The rates of base and of new; None if not computed."""
         return BaseNew(base=self.base, new=self.new)
 
 
@@ -155,7 +157,7 @@ class C2cAccess(Struct, frozen=True, kw_only=True):
 
     @property
     def contended(self) -> int:
-        """Number of contended loads of these bytes, samples."""
+        """Number of sampled contended loads of these bytes."""
         return self.remote + self.local
 
 
@@ -188,7 +190,7 @@ class C2cSeen(Struct, frozen=True, kw_only=True):
 
     @property
     def contended(self) -> int:
-        """Number of contended loads of the whole line, samples."""
+        """Number of sampled contended loads of the whole line."""
         return sum(access.contended for access in self.accesses)
 
 
@@ -206,7 +208,7 @@ class C2cLineRow(Struct, frozen=True, kw_only=True):
 
     @property
     def sides(self) -> BaseNew[C2cSeen | None]:
-        """The line in base and in new."""
+        """The line in base and in new; None if the side did not sample it."""
         return BaseNew(base=self.base, new=self.new)
 
     @property
@@ -216,7 +218,7 @@ class C2cLineRow(Struct, frozen=True, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        """Whether it moves between caches significantly more or less often than before."""
+        """Whether the rate of remote or of local contended loads changed significantly."""
         return self.remote.changed or self.local.changed
 
 
@@ -278,6 +280,7 @@ class C2c(SectionData, frozen=True, kw_only=True):
 
     section: ClassVar[str] = "c2c"
     version: ClassVar[int] = 1
+    table: ClassVar[str] = "comparisons.points.lines"
     collector: ClassVar[str] = "perf_c2c"
 
     comparisons: tuple[C2cComparison, ...]

@@ -2,9 +2,9 @@
 """Compare contended cache lines of base and new.
 
 Rates are accesses per 1000 operations of the benchmark (per run for a fixed amount of work).
-Only runs of one workload at one point are compared, and only with the same observable, since HITM
-differs between vendors. The point with the most samples comes first; within a point changed lines
-come first, then the most contended ones.
+Only runs of one workload at one point are compared, and only if their PMUs report the same kind of
+contended load (HITM, peer snoop), since these differ between vendors. The point with the most
+samples comes first; within a point changed lines come first, then the most contended ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,21 @@ from schedperf.evidence.c2c.merge import MemorySamples
 from schedperf.evidence.c2c.point import describe_point
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cPoint
 from schedperf.evidence.c2c.sources import load_memory
-from schedperf.model.comparison import FIRST_NEW, MissingSide
+from schedperf.inputs.side import Side
+from schedperf.model.base_new import FIRST_NEW
 from schedperf.model.run import Captured, SideOf
-from schedperf.runs.side import Side
+from schedperf.model.sections import MissingSide
 
-# By workload and point.
+# Runs by workload and point.
 _Runs = Mapping[tuple[str, str], Sequence[Captured[MemorySamples]]]
 
 
 @section(C2c)
 def c2c(sides: Sequence[Side]) -> C2c:
-    """Compare the cache lines of each new side with base's."""
+    """Compare the cache lines of each new side with base's.
+
+    :raises Absent: base has no memory samples, or no new side has any
+    """
     base = sides[0].once(load_memory)
     if not base.runs:
         raise Absent(f"{base.name}: {base.notes[0]}")
@@ -41,7 +45,7 @@ def c2c(sides: Sequence[Side]) -> C2c:
 
 
 def _compare(base: SideOf[MemorySamples], new: SideOf[MemorySamples]) -> C2cComparison:
-    # The first new side's rows have plain names.
+    # Row ids of the first new side have no prefix.
     path = [] if new.name == FIRST_NEW else [new.name]
     points = (base.by_point(), new.by_point())
     return C2cComparison(

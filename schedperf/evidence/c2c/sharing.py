@@ -6,30 +6,33 @@ CPU, so each contended load is attributed to the writes of all other CPUs in pro
 of the same bytes (true sharing) and to writes of other bytes of the line (false sharing, which
 another layout removes).
 
-Samples do not record the size of an access. Accesses to one named field are to the same bytes;
-without names, accesses that begin at one offset are, so a wide access next to a narrow one may be
-classified as false sharing.
+Samples do not record the size of an access. Accesses to the same named field count as accesses to
+the same bytes; without names, accesses with the same start offset do, so a wide access that
+overlaps a narrow one may be classified as false sharing.
 """
 
 import numpy as np
 import pandas as pd
 
 from schedperf.evidence.c2c.record import Sharing
-from schedperf.perf_data.recording import NO_CPU
+from schedperf.inputs.perf_data.recording import NO_CPU
 
-# Up to this fraction of the contended loads the other kind of sharing is ignored, since stores are
+# Smallest fraction of contended loads for a second kind of sharing; less is noise, since stores are
 # only sampled.
 PURE = 0.1
 
 
 def df_false_share(samples: pd.DataFrame) -> "pd.Series[float]":
-    """Return the fraction of each line's contended loads with false sharing.
+    """Estimate which fraction of the contended loads of each line is false sharing.
 
-    :param samples: one row a sample: ``line`` and ``copy`` (int; copies of one per-CPU line are
-        different bytes), ``bytes`` (int; equal for accesses to the same bytes of the line),
-        ``cpu`` (int), ``writes`` (bool), ``slow`` (int, how often it counts as contended)
-    :return: index ``line``, 0 to 1; NaN if no write by another CPU was sampled. Samples without a
-        CPU are omitted
+    Only loads with a sampled write by another CPU count; each is divided in proportion to the
+    writes of other CPUs to the same bytes, and to other bytes.
+
+    :param samples: one row per sample: ``line`` and ``copy`` (int; copies of one per-CPU line are
+        different bytes), ``bytes`` (int; equal for accesses to the same bytes of the line), ``cpu``
+        (int), ``writes`` (bool), ``slow`` (int, its number of contended loads)
+    :return: fraction from 0 to 1, with the index ``line``; NaN if no such load was sampled. Samples
+        without a CPU do not count
     """
     with_cpu = samples[samples["cpu"] != NO_CPU]
     keys = ["line", "copy", "bytes", "cpu"]
@@ -49,7 +52,12 @@ def df_false_share(samples: pd.DataFrame) -> "pd.Series[float]":
 
 
 def sharing_of(false_share: float | None) -> Sharing | None:
-    """Return the kind of sharing; None if no write by another CPU was sampled."""
+    """Return the kind of sharing: "true", "false" or "mixed".
+
+    :param false_share: fraction of false sharing, 0 to 1; None if unknown. Up to :data:`PURE` is
+        "true", from 1 - ``PURE`` on "false"
+    :return: None if the fraction is unknown, because no write by another CPU was sampled
+    """
     if false_share is None:
         return None
     if false_share <= PURE:

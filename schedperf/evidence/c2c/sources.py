@@ -6,37 +6,42 @@ from itertools import groupby
 
 import numpy as np
 
-from schedperf.bundle.open import Boot, Run
 from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.merge import MemorySamples, see_lines
 from schedperf.evidence.c2c.namer import COLLECTOR, BootNames
 from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
+from schedperf.evidence.needs import HEAT
+from schedperf.inputs.bundle.open import Boot, Run
+from schedperf.inputs.perf_data import Keep
+from schedperf.inputs.perf_data.recorded import read_recorded, recorded_runs, why_not_recorded
+from schedperf.inputs.perf_data.recording import Recording
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.boot_symbols import BootSymbols
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
-from schedperf.perf_data import Keep
-from schedperf.perf_data.recorded import read_recorded, recorded_runs, why_not_recorded
-from schedperf.perf_data.recording import Recording
 from schedperf.runs.captured import key_of
 from schedperf.runs.printed import printed_by
-from schedperf.runs.side import Side
-from schedperf.symbols.boot_symbols import BootSymbols
 
-# Samples loads where the hardware samples them apart; read where there is nothing better.
+# Collector of loads only, if the hardware samples loads and stores separately; used if no other has
+# data.
 LOADS_COLLECTOR = "perf_mem"
 
 
 def load_memory(side: Side) -> SideOf[MemorySamples]:
-    """Read the memory samples of every instrumented run; an unreadable one is a note.
+    """Read the memory samples of every successful instrumented run.
 
-    If no run has samples, the first note is the reason.
+    Runs that cannot be read are left out, with a note. If no run has samples, the first note is the
+    reason.
     """
     return _Loader(side).load()
 
 
+@HEAT.provide
 def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-    """Count the contended accesses of each side by group and entry of its layout.
+    """Count the contended accesses of each side by unit and entry of its layout.
 
-    :return: by side, group and entry; a side without samples is left out
+    :return: counts by side, unit and entry; sides without samples are left out, and so are entries
+        without contended accesses
     """
     sampled = {side.name: side.once(load_memory).runs for side in sides}
     return {
@@ -45,7 +50,7 @@ def measure_heat(sides: Iterable[Side]) -> Mapping[str, Mapping[str, Mapping[str
 
 
 class _Loader:
-    # One side, and what could not be read of it so far.
+    # One side, and the notes on its unreadable parts.
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -81,7 +86,7 @@ class _Loader:
     def _read_run(
         self, boot: Boot, run: Run, name: str, symbols: BootSymbols, names: BootNames
     ) -> Captured[MemorySamples]:
-        # Imported here since it imports pandas, and most bundles hold no memory samples.
+        # Imported here because it imports pandas, and most bundles have no memory samples.
         from schedperf.evidence.c2c.analysis import analyse_memory  # noqa: PLC0415
 
         recording = read_recorded(self._bundle, name, name, {Keep.MEMORY})
@@ -106,7 +111,7 @@ class _Loader:
             content=MemorySamples(
                 profile=profile,
                 store_period=store_period(recording),
-                # What does not say which boot or build it is, is none that another bundle has.
+                # A boot or build without an id counts as different from those of other bundles.
                 boot=run.boot_id or f"{self._bundle.path}:{boot.number}",
                 kernel=boot.host.kernel.build_id or str(self._bundle.path),
             ),
@@ -114,9 +119,13 @@ class _Loader:
 
 
 def store_period(recording: Recording) -> int | None:
-    """Return the period of the stores; None where it is not fixed.
+    """Return the sampling period of stores: memory operations per sample.
 
-    Loads and stores may be two events with separate periods, or one event (IBS, SPE).
+    Loads and stores may be two events with separate periods, or one event (IBS, SPE). If no event
+    has "store" in its name, all events with memory samples count.
+
+    :return: None without memory samples, if perf adapted the period, or if the periods of several
+        such events differ
     """
     if recording.memory is None:
         return None

@@ -11,7 +11,7 @@ Percentages are omitted; they follow from the counts.
 import re
 from collections.abc import Mapping
 
-# Words of perf's "Trace Event Information", and the counters whose sum is printed behind them.
+# Labels of perf's "Trace Event Information", and the counters whose sum follows each label.
 EVENT_LABELS: Mapping[str, tuple[str, ...]] = {
     "Locked Load/Store Operations": ("locked",),
     "Load Operations": ("load",),
@@ -59,9 +59,9 @@ SHARED_LABELS: Mapping[str, tuple[str, ...]] = {
     "Store No available memory level": ("store_na",),
     "Total Merged records": ("lcl_hitm", "rmt_hitm", "store"),
 }
-# perf says these words in both parts; they mean the shared lines in the second.
+# perf uses these labels in both parts; in the second they count shared lines only.
 _SAID_TWICE = "Store No available memory level"
-# Of one line: perf's "Total records" and "Total Loads", which count what was double counted twice.
+# perf's "Total records" and "Total Loads" of a line, which include double counts.
 LOADS = (
     "lcl_dram", "rmt_dram", "rmt_hitm", "rmt_hit",
     "load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm",
@@ -70,7 +70,7 @@ RECORDS = (*LOADS, "store_l1_hit", "store_l1_miss", "store_na")
 
 
 def snake(words: str) -> str:
-    """Return a label of perf as a key.
+    """Convert a label of perf to a key.
 
     >>> snake("Loads - uncacheable"), snake("Locked Load/Store Operations")
     ('loads_uncacheable', 'locked_load_store_operations')
@@ -79,18 +79,27 @@ def snake(words: str) -> str:
 
 
 def shared_key(words: str) -> str:
-    """Return the key of a total over shared lines."""
+    """Convert a label of "Global Shared Cache Line Event Information" to a key.
+
+    One label occurs in both parts, so its key gets a suffix.
+
+    >>> shared_key("Store HITs on shared lines"), shared_key("Store No available memory level")
+    ('store_hits_on_shared_lines', 'store_no_available_memory_level_on_shared_lines')
+    """
     return snake(words) + ("_on_shared_lines" if words == _SAID_TWICE else "")
 
 
 def make_totals(
     samples: int, counts: Mapping[str, int], shared_lines: int, shared: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return perf's totals by :func:`snake` of its words, and ``double_counted``.
+    """Return perf's totals, and ``double_counted``, by key.
 
+    :func:`snake` and :func:`shared_key` make the keys from perf's labels.
+
+    :param samples: number of samples
     :param counts: by counter, over all samples
-    :param shared_lines: lines with at least one HITM or peer snoop; copies of one per-CPU line,
-        which perf does not know, count one by one
+    :param shared_lines: lines with at least one HITM or peer snoop; copies of a per-CPU line count
+        separately, as in perf
     :param shared: by counter, over the samples of these lines
     """
     totals = {"total_records": samples}

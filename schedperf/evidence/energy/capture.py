@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read the energy counters of a run: what each counted between the first and the last reading.
+"""Read the energy counters of a run: the increase of each between the first and the last reading.
 
 Counters are never added: core and uncore are parts of their package, dram is not, psys includes
 the packages, and two drivers may count the same package.
@@ -17,12 +17,12 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import Count, Sentence, decode
-from schedperf.bundle.open import Run
 from schedperf.evidence.energy.record import Kind
+from schedperf.inputs.bundle.json import Count, Sentence, decode
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line
-from schedperf.runs.side import Side
+from schedperf.model.text import clean_line, cut
 
 FOLDER = "energy"
 FACTS = "energy.json"
@@ -34,8 +34,8 @@ MOST_READINGS = 1 << 17
 LONGEST_NAME = 60
 SHOWN = 40
 
-# More than any counter with a range counts, in W: the collector reads so often that less power
-# cannot use half of the range between two readings.
+# Largest plausible power in W. The collector reads often enough that less power cannot use half of
+# a counter's range between two readings.
 MOST_WATTS = 2000.0
 LARGEST_COUNT = 2**64 - 1
 UJ_PER_J = 1e6
@@ -50,7 +50,7 @@ _KINDS: Sequence[tuple[re.Pattern[str], Kind]] = (
     (re.compile(r"dram"), "dram"),
     (re.compile(r"psys"), "psys"),
 )
-# The driver that counts what everybody calls RAPL; the names of others have theirs in front.
+# The driver of RAPL; names of other drivers' counters are prefixed with the driver.
 RAPL = "intel-rapl"
 
 # S0,1,12.50,Joules,power/energy-pkg/,1003245678,100.00,,
@@ -70,7 +70,7 @@ _EVENTS: Mapping[str, Kind] = {
 
 
 class Domain(NamedTuple):
-    """What a counter counts.
+    """The domain that a counter measures.
 
     :param name: "package-0", "package-0 dram", "psys", "amd_energy Esocket0"
     """
@@ -80,7 +80,7 @@ class Domain(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of a counter, in microjoules, and when it was read."""
+    """A reading of a counter in microjoules, and its time."""
 
     ns: int
     energy_uj: int
@@ -104,7 +104,7 @@ class EnergyCounts(Struct, frozen=True, kw_only=True):
 
 
 class _Counter(Struct, frozen=True, kw_only=True):
-    # Older versions did not record the device.
+    # The device is missing in recordings of older versions.
     path: Sentence
     name: Sentence | None
     chip: Sentence | None
@@ -120,8 +120,8 @@ class _Reading(Struct, frozen=True, kw_only=True):
 class _Facts(Struct, frozen=True, kw_only=True):
     """Contents of energy.json.
 
-    :param readings: texts in the order of the counters; None: not read
-    :param refused: why counters could not be read, by path
+    :param readings: texts in the order of the counters; None if not read
+    :param refused: errors of unreadable counters, by path
     """
 
     counters: Annotated[tuple[_Counter, ...], Meta(max_length=MOST_COUNTERS)]
@@ -130,9 +130,9 @@ class _Facts(Struct, frozen=True, kw_only=True):
 
 
 def read_energy(side: Side, run: Run) -> EnergyCounts:
-    """Read what was captured around a run.
+    """Read the energy capture of a run.
 
-    :raises InputError: the run has no capture, or it is damaged
+    :raises InputError: the capture is missing or damaged
     """
     bundle, folder = side.bundle, f"{run.folder}/{FOLDER}"
     name = f"{folder}/{FACTS}"
@@ -151,9 +151,9 @@ def read_energy(side: Side, run: Run) -> EnergyCounts:
 
 
 def parse_energy(content: bytes, where: str) -> EnergyCounts:
-    """Parse energy.json; a counter whose energy is not known is left out, with the reason.
+    """Parse energy.json; counters with unknown energy are listed with the reason.
 
-    :raises InputError: damaged
+    :raises InputError: the file is damaged
     """
     facts = decode(content, _Facts, where)
     _check_readings(facts, where)
@@ -204,14 +204,14 @@ def _name(counter: _Counter, zones: Mapping[tuple[str, str], str | None]) -> str
         return _join(counter.chip, _name_of_sensor(counter))
     control, number = zone.groups()
     parent = number.rpartition(":")[0]
-    # The name of a part alone does not say of which package it is.
+    # The name of a subdomain does not contain its package.
     above = (zones.get((control, parent)) or f"{control}{parent}") if parent else None
     driver = None if control == RAPL else control
     return _join(driver, above, counter.name or f"{control}{number}")
 
 
 def _long_name(counter: _Counter) -> str:
-    """Return the name of one of several counters that are called alike."""
+    """Return a unique name for a counter whose name is ambiguous."""
     folder = counter.path.rpartition("/")[0].rpartition("/")[2]
     if _ZONE.fullmatch(counter.path):
         return _join(folder, counter.name)
@@ -223,7 +223,7 @@ def _name_of_sensor(counter: _Counter) -> str:
 
 
 def _join(*words: str | None) -> str:
-    return clean_line(" ".join(filter(None, words)))[:LONGEST_NAME]
+    return cut(clean_line(" ".join(filter(None, words))), LONGEST_NAME)
 
 
 def _kind_of(name: str) -> Kind:
@@ -242,13 +242,13 @@ def _values(readings: Sequence[_Reading], index: int) -> Iterator[Value]:
 def _parse_count(text: str) -> int:
     if not _COUNT.fullmatch(text) or int(text) > LARGEST_COUNT:
         raise InputError(
-            f"invalid count {clean_line(text)[:SHOWN]!r} (expected an unsigned 64-bit integer)"
+            f"invalid count {cut(clean_line(text), SHOWN)!r} (expected an unsigned 64-bit integer)"
         )
     return int(text)
 
 
 def _range_of(counter: _Counter) -> int | None:
-    # Sensors of hwmon state none; what the driver of a zone states may be 0 or nonsense.
+    # hwmon sensors have no range, and the range of a zone may be 0 or invalid.
     text = counter.max_energy_range_uj
     if text is None or not _COUNT.fullmatch(text) or not 0 < int(text) <= LARGEST_COUNT:
         return None
@@ -258,12 +258,14 @@ def _range_of(counter: _Counter) -> int | None:
 def count_joules(values: Sequence[Value], range_uj: int | None, where: str) -> float:
     """Return the energy between the first and the last value.
 
-    A counter with a range starts from 0 again. If that would mean more than half of the range, it
-    was reset instead, and if readings are so far apart that a whole range fits between them, it may
-    have started again unseen: then the energy is not known.
+    A counter with a range wraps to 0. If a wrap would imply an increase of more than half of the
+    range, the counter was reset instead. If a whole range fits between two readings, it may have
+    wrapped unnoticed. In both cases the energy is unknown.
 
     :param range_uj: the largest value; None if unknown
-    :raises InputError: the energy is not known
+    :param where: name of the counter, for messages
+    :return: in J
+    :raises InputError: the energy is unknown, or there are fewer than two values
     """
     if len(values) < 2:  # noqa: PLR2004 # a difference
         raise InputError(f"{where}: fewer than two readings")
@@ -292,7 +294,7 @@ def parse_perf(text: str, where: str) -> EnergyCounts:
     >>> parse_perf(line, "perf.csv").used
     {Domain(name='package-0 dram', kind='dram'): Used(joules=12.5, seconds=2.0)}
 
-    :raises InputError: a line is not one of perf's
+    :raises InputError: a line is not such an event, or a domain has two lines
     """
     used: dict[Domain, Used] = {}
     missing: dict[str, str] = {}
@@ -302,7 +304,7 @@ def parse_perf(text: str, where: str) -> EnergyCounts:
         match = _PERF.fullmatch(line.strip())
         kind = None if match is None else _EVENTS.get(match["event"])
         if match is None or kind is None:
-            shown = clean_line(line)[:SHOWN]
+            shown = cut(clean_line(line), SHOWN)
             raise InputError(
                 f"{where}:{number}: invalid line {shown!r} (expected an energy event of perf stat "
                 "--per-socket -x,); record again"
@@ -312,7 +314,7 @@ def parse_perf(text: str, where: str) -> EnergyCounts:
             raise InputError(f"{where}:{number}: {domain.name} is there twice; record again")
         cpus, ns = int(match["cpus"]), int(match["ns"])
         if not _JOULES.fullmatch(match["value"]) or match["unit"] != "Joules" or not (cpus and ns):
-            value = clean_line(match["value"])[:SHOWN]
+            value = cut(clean_line(match["value"]), SHOWN)
             missing[domain.name] = f"perf counted {value!r} (expected a number of Joules)"
         else:
             used[domain] = Used(float(match["value"]), ns / cpus / NS_PER_S)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Report significant changes of energy per operation and of mean power.
 
-Both are effects of the change, not reasons for a slower result: a benchmark that takes longer keeps
-the machine awake for longer.
+Both are effects of a change, not causes of a slower result: if a benchmark takes longer, the
+machine is active for longer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,21 +11,25 @@ from msgspec.structs import replace
 
 from schedperf.evidence import finding
 from schedperf.evidence.energy.record import Energy, EnergyRow, leading_rows
-from schedperf.model.comparison import Finding
 from schedperf.model.counted import Basis
+from schedperf.model.sections import Finding
 from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
 from schedperf.stats.counted.rates import distance_of
 
-# Per side: energy and power of two packages. The section's tables have every row.
+# Largest number of findings per side: energy and power of two packages. The section's tables have
+# every row.
 MOST_FINDINGS = 4
-# Energy of a run with a fixed amount of work is that of its only operation.
+# If a run does a fixed amount of work, the run is the operation.
 _BASES: tuple[tuple[Basis, ...], ...] = (("operation", "share"), ("time",))
 
 
 @finding("energy_changes", Energy)
 def energy_changes(data: Energy) -> Iterator[Finding]:
-    """Yield the largest change of each leading counter: first energy, then mean power."""
+    """Yield the largest significant change of each counter of :func:`leading_rows`, per side.
+
+    Changes of energy come first, then those of mean power.
+    """
     for side in dict.fromkeys(row.side for row in data.rows):
         rows = leading_rows(row for row in data.rows if row.side == side)
         yield from list(_largest_changes(rows))[:MOST_FINDINGS]
@@ -57,7 +61,7 @@ def _describe(row: EnergyRow, rows: Sequence[EnergyRow]) -> Finding:
         change=f"{change}{describe_interval(row, remark)}",
         details="",
         metric=f"{what} of {row.domain}",
-        # A faster kernel may use more power for less time.
+        # A faster kernel may use more power for a shorter time.
         better=None if is_power else "lower",
         attribution="an effect of the change, not a reason for it",
     )
@@ -65,7 +69,7 @@ def _describe(row: EnergyRow, rows: Sequence[EnergyRow]) -> Finding:
 
 
 def _describe_power(row: EnergyRow, rows: Sequence[EnergyRow]) -> str:
-    # Whether the machine took more power, or only took longer.
+    # Whether the machine used more power, or only ran longer.
     powers = [
         power
         for power in rows

@@ -6,14 +6,14 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import SectionData
 from schedperf.model.counted import RateRow
+from schedperf.model.sections import SectionData
 
 Kind = Literal["package", "psys", "core", "uncore", "dram", "other"]
 
-# Which counters stand for the machine, best first; the others are parts of these.
+# All kinds of counters, in order of preference for statements about the whole machine.
 LEADING: tuple[Kind, ...] = ("package", "psys", "other", "core", "uncore", "dram")
-# The driver whose name is not part of the names of its counters: "package-0".
+# The driver whose counters have no prefix: "package-0".
 RAPL = ""
 
 
@@ -35,7 +35,7 @@ class EnergyRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The counter at the workload and point, and the denominator: each is a row of its own."""
+        """Key of the row: side, workload, point, counter and denominator."""
         return self.side, self.workload, self.point, self.domain, self.basis
 
 
@@ -70,7 +70,7 @@ class Energy(SectionData, frozen=True, kw_only=True):
 
 
 def leading_rows(rows: Iterable[EnergyRow]) -> list[EnergyRow]:
-    """Return the rows of the counters that stand for the machine: packages, else psys, and so on.
+    """Return the rows of the first kind of ``LEADING`` that has rows: packages, else psys, etc.
 
     If several drivers count the packages, RAPL is chosen, or else the first of them.
     """
@@ -79,11 +79,11 @@ def leading_rows(rows: Iterable[EnergyRow]) -> list[EnergyRow]:
     leading = next((kind for kind in LEADING if kind in kinds), None)
     of_kind = [row for row in listed if row.kind == leading]
     drivers = [_driver_of(row) for row in of_kind]
-    # intel-rapl-mmio counts one of the packages of intel-rapl, too.
+    # intel-rapl-mmio counts a package that intel-rapl counts as well.
     chosen = RAPL if RAPL in drivers else next(iter(drivers), RAPL)
     return [row for row, driver in zip(of_kind, drivers, strict=True) if driver == chosen]
 
 
 def _driver_of(row: EnergyRow) -> str:
-    # The names of all but RAPL, and of perf, which reads the same counters, begin with the driver.
+    # Names begin with the driver, except those of RAPL and of perf, which reads the same counters.
     return row.domain.rpartition(" ")[0] if row.kind in ("package", "psys") else ""

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from schedperf.evidence import Absent, section
 from schedperf.evidence.energy.capture import FOLDER, Domain, EnergyCounts, read_energy
 from schedperf.evidence.energy.record import Energy, EnergyRow, EnergySide, MissingCounter
+from schedperf.inputs.side import Side
 from schedperf.model.counted import Basis
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 
-# A benchmark that does a fixed amount of work has no other operation than the run.
+# If a benchmark does a fixed amount of work, the run is the operation.
 RUN = "run"
 
 Counted = SideOf[EnergyCounts]
@@ -25,7 +25,10 @@ Counted = SideOf[EnergyCounts]
 
 @section(Energy)
 def energy(sides: Sequence[Side]) -> Energy:
-    """Compare the energy of the runs of each workload and point."""
+    """Compare the energy of the runs of each workload and point.
+
+    :raises Absent: a side has no energy, or the sides have no counter in common
+    """
     loaded = load_captured(sides, FOLDER, read_energy)
     for side, counted in zip(sides, loaded, strict=True):
         if not any(run.content.used for run in counted.runs):

@@ -5,7 +5,7 @@
 
     advice = advise(unit, ["sd_llc_id", "root_cpuacct_cpuusage"], 64)
     advice.lines_before, advice.lines_after      # (2, 1)
-    advice.order                                 # names in the order to declare them in
+    advice.order                                 # names in the order of declaration
 
 The new layout is predicted like the linker and the compiler place entries: each entry begins at the
 first multiple of its alignment after the preceding entry. The advice never puts a field that other
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from schedperf.evidence.layout.cotenancy import check_line_bytes
 from schedperf.evidence.layout.heat import HeatTable, Use, heat_table, known_uses
-from schedperf.evidence.layout.model import Entry, Unit, say_unsized
+from schedperf.evidence.layout.model import Entry, Unit, describe_unsized
 from schedperf.evidence.layout.packing import (
     Arrangement,
     Atom,
@@ -43,30 +43,33 @@ from schedperf.evidence.layout.record import (
     Rule,
 )
 from schedperf.evidence.layout.sheets import Sheet
-from schedperf.evidence.layout.units import UnitPair
-from schedperf.model.comparison import BaseNew
+from schedperf.evidence.layout.unit_pairs import UnitPair
+from schedperf.model.base_new import BaseNew
 from schedperf.model.errors import InputError
 
-# How many entries beside a member of the set are tried as its new place. Farther ones would move
-# more variables and have no more room.
+# Number of neighbouring entries that are tried as a new position of a member. Positions farther
+# away would move more variables and have no more space.
 NEARBY = 8
-# How many entries may lie between members: with more, whatever is moved moves thousands.
+# Largest number of entries between members: with more, any move shifts thousands of entries.
 MOST_BETWEEN = 4096
-# Members of one set: what fits on the 8 lines of a page that a prefetcher follows, in bytes of one.
+# Largest number of members of a set: one-byte entries on 8 lines, the reach of a prefetcher.
 MOST_MEMBERS = 512
-# Lines of the set that are drawn as predicted.
+# Largest number of predicted lines that are drawn.
 MOST_PREDICTED_LINES = 6
-# What advice is about that is for no alarm: the set that the user named.
+# Subject of advice that is not for an alarm: the set that the user named.
 OWN_SET = "hot"
-# Rules about entries that should share lines; of the others no order of declarations is the cure.
+# Rules about entries that should share lines; alarms of other rules cannot be fixed by reordering.
 PACKABLE: tuple[Rule, ...] = ("separated", "spread")
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """How a unit is arranged, and how its hot set would be on the fewest lines.
+    """The current arrangement of a unit, and the one with its hot set on the fewest lines.
 
-    :param members: of the set, those that may be moved
-    :param left_out: the others, with the reason
+    :param rules: constraints on an arrangement
+    :param now: the current arrangement
+    :param best: equal to ``now`` if no better one was found
+    :param members: members of the set that may be moved
+    :param left_out: members that may not be moved, with the reason
     """
 
     rules: "_Rules"
@@ -77,18 +80,22 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries of the unit as it would be, by offset."""
+        """All entries of the unit in the planned arrangement, by offset."""
         return tuple(entries_of(self.best))
 
 
 def plan_order(
     unit: Unit, names: Sequence[str], line_bytes: int, table: HeatTable | None = None
 ) -> Plan:
-    """Find the nearest arrangement in which a set is on the fewest lines.
+    """Find the arrangement with the set on the fewest lines that moves the fewest other entries.
 
-    :param names: of the set, as the unit has them
-    :raises InputError: the unit has no entry of a name or more on a line than a line has bits, the
-        set is empty or too large, or no cache has such lines
+    Positions near the current ones are tried. Of arrangements with equally many lines, those
+    without an added alignment are preferred.
+
+    :param names: entries of the set, as named in the unit
+    :param table: table of hot variables; None for the one of this package
+    :raises InputError: the unit lacks a named entry or has too many entries on a line, the set is
+        empty or too large, or the line size is invalid
     """
     check_line_bytes(line_bytes)
     entries = _checked(unit, names, line_bytes)
@@ -103,10 +110,12 @@ def plan_order(
 def advise(
     unit: Unit, names: Sequence[str], line_bytes: int, *, about: str = OWN_SET
 ) -> LayoutAdvice:
-    """Return where to declare the members of a hot set, as :func:`plan_order` finds it.
+    """Return where to declare the members of a hot set, by :func:`plan_order`.
 
-    :param about: row of the alarm that the set is of, or ``OWN_SET``
-    :raises InputError: as :func:`plan_order` says
+    If no better order is found, it is the current one, and ``is_change`` is False.
+
+    :param about: row of the alarm that the set belongs to, or ``OWN_SET``
+    :raises InputError: as in :func:`plan_order`
     """
     plan = plan_order(unit, names, line_bytes)
     best, hot, rules = plan.best, plan.members, plan.rules
@@ -138,7 +147,7 @@ def advise(
 def _draw(
     plan: Plan, unit: Unit, names: Sequence[str], *, is_change: bool
 ) -> tuple[LayoutRow, ...]:
-    # The lines of the set. Bytes behind the unit's end may be what the new order needs.
+    # The lines of the set. The new order may extend beyond the unit's current end.
     sheet = Sheet(replace(unit, entries=plan.entries, size=None), plan.rules.line_bytes)
     lines = sorted(sheet.starts(names))[:MOST_PREDICTED_LINES]
     now = {entry.name: entry.offset for entry in unit.entries}
@@ -151,10 +160,11 @@ def _draw(
 
 
 def hot_set_of(unit: Unit, names: Sequence[str], table: HeatTable | None = None) -> tuple[str, ...]:
-    """Return names with all entries that were measured to be faster on a line with them.
+    """Return names together with all entries that were measured to be faster on their line.
 
-    :param names: such as an alarm's entries
-    :return: by offset; only the names if there is no such measurement
+    :param names: e.g. the entries of an alarm
+    :param table: table of hot variables; None for the one of this package
+    :return: by offset; only the names if no measured set contains all of them
     """
     table = table or heat_table()
     uses = [table.find(unit.name, name) for name in names]
@@ -196,7 +206,8 @@ def _checked(unit: Unit, names: Sequence[str], line_bytes: int) -> tuple[str, ..
 def _members(
     atoms: Sequence[Atom], entries: Sequence[str], rules: "_Rules"
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    # Return the atoms to be moved, by name, and the rest of what is wanted with the reason.
+    # Return the atoms to move, by name, and the requested entries that cannot move, with the
+    # reason.
     at = {entry.name: atom for atom in atoms for entry in atom.entries}
     left_out: dict[str, str] = {}
     members: dict[str, None] = {}
@@ -218,7 +229,7 @@ def _members(
 
 
 class _Rules:
-    # What a layout may not do, and how many lines a set takes in it.
+    # Constraints on a layout, and the number of lines that the set occupies in it.
 
     def __init__(self, unit: str, table: HeatTable, line_bytes: int) -> None:
         self._unit, self._table, self.line_bytes = unit, table, line_bytes
@@ -244,15 +255,19 @@ class _Rules:
         return len(lines)
 
     def allow(self, now: Arrangement, new: Arrangement) -> bool:
-        """Whether a layout keeps all measured pairs together and adds no conflict."""
-        # Who shares a line with the first or last atom that moves is at most so many away.
+        """Return whether a layout keeps all measured pairs together and adds no conflict.
+
+        A conflict is a field that other CPUs write, on a line with a read-mostly field.
+        """
+        # Atoms that share a line with the first or last moved atom are at most this many positions
+        # away.
         part = slice(max(new.first - self.line_bytes, 0), new.last + self.line_bytes)
         tenants, before = self._tenants(new, part), self._tenants(now, part)
         is_clean = self._clashes(tenants) <= self._clashes(before)
         return is_clean and self._measured(tenants) >= self._measured(before)
 
     def _tenants(self, layout: Arrangement, part: slice) -> list[list[tuple[str, Use]]]:
-        # What the table knows of who is on each line.
+        # For each line, the entries in the table of hot variables.
         tenants: dict[int, list[tuple[str, Use]]] = {}
         for entry in entries_of(layout, part):
             use = self._use(entry.name)
@@ -272,7 +287,7 @@ class _Rules:
         )
 
     def _measured(self, tenants: list[list[tuple[str, Use]]]) -> frozenset[tuple[str, str]]:
-        # Pairs on common lines that somebody measured to belong together.
+        # Pairs on common lines that were measured to be faster together.
         return frozenset(
             (name, neighbour)
             for line in tenants
@@ -281,7 +296,7 @@ class _Rules:
         )
 
     def joins(self, layout: Arrangement, hot: frozenset[str]) -> Iterator[tuple[str, str]]:
-        """Yield members that their own CPU writes, with read-mostly members on their lines."""
+        """Yield pairs on one line: a member written by its own CPU, and a read-mostly member."""
         tenants: dict[int, list[str]] = {}
         for atom, start in _of(layout, hot):
             for line in span_lines(start, atom.block.size, self.line_bytes):
@@ -296,7 +311,7 @@ class _Rules:
 
 
 def _best(now: Arrangement, hot: frozenset[str], rules: "_Rules") -> Arrangement:
-    # The fewest lines, then no alignment to be asked for, then the fewest others that move.
+    # Prefer the fewest lines, then no added alignment, then the fewest other entries that move.
     before = rules.lines_of(now, hot)
     best, best_key = now, (before, False, 0)
     for layout in _candidates(now, hot, rules.line_bytes):
@@ -328,14 +343,14 @@ def _candidates(now: Arrangement, hot: frozenset[str], line_bytes: int) -> Itera
 
 
 def _of(layout: Arrangement, hot: frozenset[str]) -> Iterator[tuple[Atom, int]]:
-    # The members and where they are.
+    # The members and their positions.
     for atom, start in zip(layout.atoms, layout.starts, strict=True):
         if atom.block.name in hot:
             yield atom, start
 
 
 def _places(atoms: Sequence[Atom], hot: frozenset[str]) -> set[int]:
-    # Positions among those that stay, beside where a member is now.
+    # Candidate positions among the other atoms, near the current positions of the members.
     places, staying = set[int](), 0
     count = sum(atom.block.name not in hot for atom in atoms)
     for atom in atoms:
@@ -365,7 +380,9 @@ def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
         )
     unsized = [entry.name for entry in unit.entries if entry.size is None]
     if unsized:
-        notes.append(f"{say_unsized(unsized)}, so entries are assumed to extend to the next one")
+        notes.append(
+            f"{describe_unsized(unsized)}, so entries are assumed to extend to the next one"
+        )
     if unit.alignment is None or unit.alignment % line_bytes:
         notes.append(
             f"the start of {unit.name} might not be aligned to {line_bytes} bytes, so line "
@@ -377,7 +394,11 @@ def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
 def advise_alarm(
     alarms: Iterable[tuple[LayoutAlarm, UnitPair]], line_bytes: int
 ) -> tuple[list[LayoutAdvice], list[str]]:
-    """Return advice for the first alarm that an order of declarations can fix, or the reasons."""
+    """Return advice for the first alarm of one of the :data:`PACKABLE` rules.
+
+    :param alarms: best evidence first
+    :return: the advice, and notes on why there is none; both empty without such an alarm
+    """
     for alarm, pair in alarms:
         if alarm.rule in PACKABLE:
             names = _own_names(pair, alarm.names)
@@ -389,7 +410,11 @@ def advise_alarm(
 def advise_hot(
     hot: Iterable[tuple[UnitPair, Sequence[str]]], line_bytes: int
 ) -> tuple[list[LayoutAdvice], list[str]]:
-    """Return advice for a set that the user named, for each unit that has some of it."""
+    """Return advice for a set that the user named, for each unit that contains members.
+
+    :param hot: units, each with its members by name in base
+    :return: the advice, and notes on why a unit has none
+    """
     advice, notes = list[LayoutAdvice](), list[str]()
     for pair, names in hot:
         unit_advice, said = _advised(OWN_SET, pair, _own_names(pair, names), line_bytes)
@@ -399,9 +424,11 @@ def advise_hot(
 
 
 def find_hot(hot: Sequence[str], pairs: Sequence[UnitPair]) -> dict[str, list[str]]:
-    """Return the unit of each name: a variable's, or for "rq.nr_running" the struct's.
+    """Return the entries that the user named, by unit.
 
-    :raises InputError: no unit has it
+    :param hot: variables, and fields like "rq.nr_running"
+    :return: by name of the unit ("percpu", "struct rq"), its entries ("nr_running")
+    :raises InputError: no unit has one of the names
     """
     by_unit: dict[str, list[str]] = {}
     for name in dict.fromkeys(hot):
@@ -414,7 +441,7 @@ def _find(name: str, pairs: Sequence[UnitPair]) -> tuple[str, str]:
     for pair in pairs:
         entry = name
         if pair.change.kind == "struct":
-            # "rq.nr_running", and with the path inside a member too.
+            # "rq.nr_running", also with a path inside a member.
             tag, _, entry = name.partition(".")
             if not entry or pair.name != f"struct {tag}":
                 continue
@@ -427,7 +454,10 @@ def _find(name: str, pairs: Sequence[UnitPair]) -> tuple[str, str]:
 
 
 def count_hot(pair: UnitPair, names: Sequence[str], line_bytes: int) -> LayoutHotSet:
-    """Return the number of lines of a set on both sides, and its changed pairs."""
+    """Return the number of lines of a set on both sides, and its changed pairs.
+
+    :param names: members of the set, by name in base; a side may lack some
+    """
     base, new = pair.sheets
     lines = pair.change.lines
     return LayoutHotSet(
@@ -453,7 +483,7 @@ def _pairs_within(names: Iterable[str], pairs: Iterable[Pair]) -> tuple[Pair, ..
 
 
 def _own_names(pair: UnitPair, names: Iterable[str]) -> list[str]:
-    # As new calls them, and of new only what it has.
+    # Names in new; only entries that exist in new.
     called = [pair.new_names.get(name, name) for name in names]
     return [name for name in called if name in pair.sheets[1].spans]
 

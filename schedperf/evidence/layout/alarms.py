@@ -17,20 +17,26 @@ from schedperf.model.text import list_some
 # Fewest memory samples of one entry from which contention is inferred: the relative error of a
 # count of 10 is a third (Poisson, 1/sqrt(10)).
 FEWEST_HITM = 10
-# Bytes that a variable of unknown size is taken to have where a set's fewest lines are counted: a
-# pointer's.
+# Assumed size in bytes of a variable of unknown size, for the fewest lines of a set: that of a
+# pointer.
 USUAL_BYTES = 8
-# Members of a measured pair; of larger sets the lines are counted.
+# Size of a measured pair; for larger sets, lines are counted.
 PAIR = 2
-# Names in a claim; the alarm lists all of them.
+# Largest number of names in a claim; the alarm lists all of them.
 MOST_NAMED = 3
 SOURCE = "accesses in the kernel's source (table of hot variables)"
 
 
 class Facts:
-    """One change with both units and the table; every name is base's where base has it.
+    """One change with both units and the table of hot variables.
 
-    :ivar lines: of base and of new: the lines of every entry, by name
+    Entries have their names in base; entries that only new has, those in new. A parameter ``side``
+    is 0 for base and 1 for new.
+
+    :param hitm: number of contended memory samples of new, by entry; None if not sampled
+    :ivar spans: the bytes of every entry by name, of base and of new
+    :ivar lines: the first and the last line of every entry by name, of base and of new; empty for
+        an entry without bytes
     """
 
     def __init__(
@@ -63,52 +69,53 @@ class Facts:
         if span.is_empty:
             return frozenset()
         first, last = span.lines(self.line_bytes)
-        # Lines between the first and the last are its own, so the two are all that can be shared.
+        # Lines between the first and the last contain no other entry, so only these two can be
+        # shared.
         return frozenset((first, last))
 
     def use(self, name: str) -> Use | None:
-        """Return the row of an entry in the table of hot variables."""
+        """Return the row of an entry in the table of hot variables; None if it has none."""
         if name not in self._uses:
             self._uses[name] = self.table.find(self.change.name, name)
         return self._uses[name]
 
     def samples(self, names: tuple[str, ...]) -> int | None:
-        """Return how many samples hit entries modified by another CPU; None if not sampled."""
+        """Return the number of contended samples of these entries; None if not sampled."""
         if self._hitm is None:
             return None
         return sum(self._hitm.get(name, 0) for name in names)
 
     def are_sampled(self, names: tuple[str, ...]) -> bool:
-        """Whether enough samples hit these entries to take precedence over the table."""
+        """Return whether enough samples hit these entries to take precedence over the table."""
         return (self.samples(names) or 0) >= FEWEST_HITM
 
     def contended(self) -> tuple[str, ...]:
-        """Return the entries that are contended in new by memory samples, worst first."""
+        """Return the entries with at least :data:`FEWEST_HITM` contended samples, most first."""
         counts = self._hitm or {}
         enough = [name for name, count in counts.items() if count >= FEWEST_HITM]
         return tuple(sorted(enough, key=lambda name: (-counts[name], name)))
 
     def has_writer(self, names: tuple[str, ...]) -> bool:
-        """Return whether someone writes one of these entries at run time.
+        """Return whether any of these entries is written at run time.
 
-        Lines of which all entries are only read stay in the caches of all readers, however many
-        there are. Memory samples show writers that the table does not have.
+        Lines that are only read stay in the caches of all readers. Memory samples also show writers
+        that are missing in the table.
         """
         uses = (self.use(name) for name in names)
         return any(use and not use.is_read_mostly for use in uses) or self.are_sampled(names)
 
     def may_have_writer(self, names: tuple[str, ...]) -> bool:
-        """Return whether someone writes one of these entries, or the use of one is unknown."""
+        """Return whether any of these entries is written, or its use is unknown."""
         return self.has_writer(names) or any(self.use(name) is None for name in names)
 
     def boundary(self, pair: Pair) -> int:
-        """Return where the line of the later one of a pair begins in new."""
+        """Return the offset in bytes of new's line on which the later entry of a pair begins."""
         return max(min(self.lines[1][name]) for name in pair) * self.line_bytes
 
     def joined(self) -> Iterator[Pair]:
-        """Yield pairs on one line in new and not in base, with those of an added entry.
+        """Yield pairs on one line in new but not in base, including pairs with an added entry.
 
-        Two that came together had no line to be joined on before.
+        Pairs of two added entries are left out, since neither had a line in base.
         """
         yield from self.change.lines.joined
         tenants: dict[int, list[str]] = defaultdict(list)
@@ -125,7 +132,10 @@ class Facts:
                         yield neighbour, name
 
     def members(self, group: Together, side: int) -> tuple[str, ...]:
-        """Return which entries of a side are in a measured set, by offset."""
+        """Return the entries of a side that belong to a measured set, by offset.
+
+        Empty if the set is of another unit.
+        """
         if group.unit != self.change.name:
             return ()
         names = []
@@ -136,12 +146,12 @@ class Facts:
         return tuple(sorted(names, key=lambda name: (self.spans[side][name].start, name)))
 
     def keeps_offset(self, name: str) -> bool:
-        """Return whether the offset of an entry is unchanged."""
+        """Return whether both sides have an entry at the same offset."""
         base, new = (spans.get(name) for spans in self.spans)
         return base is not None and new is not None and base.start == new.start
 
     def lines_of(self, names: tuple[str, ...], side: int) -> int:
-        """Return the number of lines that entries of a side occupy."""
+        """Return the number of lines that these entries occupy on a side."""
         lines = set[int]()
         for name in names:
             span = self.spans[side][name]
@@ -151,11 +161,14 @@ class Facts:
         return len(lines)
 
     def fewest(self, names: tuple[str, ...], side: int) -> int:
-        """Return the fewest lines that entries need; an unknown size counts as a pointer."""
+        """Return the fewest lines found for these entries, by :func:`fewest_lines`.
+
+        An unknown size counts as that of a pointer.
+        """
         blocks, taken = [], set[int]()
         for name in names:
             span = self.spans[side][name]
-            # Fields of a union are the same bytes.
+            # Fields of a union share their bytes.
             if span.start not in taken and not span.is_empty:
                 taken.add(span.start)
                 size = span.end - span.start if span.is_sized else USUAL_BYTES
@@ -164,7 +177,10 @@ class Facts:
         return fewest_lines(blocks, self.line_bytes).lines
 
     def regained(self) -> Iterator[tuple[Together, tuple[str, ...]]]:
-        """Yield the measured sets whose members are on fewer lines in new than in base."""
+        """Yield the measured sets whose members are on fewer lines in new than in base.
+
+        Each has the members that both sides have, at least two.
+        """
         for group in self.table.together:
             both = tuple(name for name in self.members(group, 1) if name in self.spans[0])
             if len(both) > 1 and self.lines_of(both, 1) < self.lines_of(both, 0):
@@ -172,7 +188,11 @@ class Facts:
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """The result of a rule; the parameters are those of an alarm."""
+    """The result of a rule; the parameters are those of a :class:`LayoutAlarm`.
+
+    :param is_apart: True if the first pair is separated, so that a line boundary is between it
+    :param functions: empty for all functions that access the entries
+    """
 
     rule: Rule
     grade: Grade
@@ -187,9 +207,10 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 def find_all(facts: Facts) -> list[Found]:
-    """Apply every rule; of what parted, only entries that someone writes are an alarm.
+    """Apply every rule and return the alarms that they raise.
 
-    The kernel's own groups also have entries whose use is unknown.
+    Separated entries raise an alarm only if one of them is written at run time. A broken cacheline
+    group also raises one if the use of an entry is unknown.
     """
     sets = [spread for spread in _spread(facts) if facts.has_writer(spread.entries)]
     reported = {frozenset(pair) for alarm in sets for pair in alarm.pairs}
@@ -208,7 +229,7 @@ def find_all(facts: Facts) -> list[Found]:
 
 
 def find_only_read(facts: Facts, raised: Iterable[Found]) -> tuple[Pair, ...]:
-    """Return the pairs that parted and are used together, but that nobody writes.
+    """Return the separated pairs that are used together but not written.
 
     :param raised: the alarms; their pairs are left out
     """
@@ -262,8 +283,8 @@ def _inferred_pairs(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Fou
 
 
 def _pairs_of_a_function(facts: Facts) -> list[Pair]:
-    # Separated pairs that one function accesses. Leaving the line of what other CPUs write is good.
-    # Both halves of a list head are one row of the table.
+    # Separated pairs that one function accesses. Separation from an entry that other CPUs write is
+    # an improvement. Both halves of a list head are one row of the table.
     pairs: dict[frozenset[Use], Pair] = {}
     for pair in facts.change.lines.separated:
         uses = {use for name in pair if (use := facts.use(name))}
@@ -280,7 +301,7 @@ def _common_functions(facts: Facts, pair: Pair) -> tuple[str, ...]:
 
 
 def _joined(facts: Facts) -> Iterator[Found]:
-    # By the row of the table, since the names of a union are one place in memory.
+    # Compared by row of the table, since the fields of a union are the same memory.
     victims: dict[str, list[Pair]] = defaultdict(list)
     measured: dict[Apart, list[Pair]] = defaultdict(list)
     for pair in facts.joined():
@@ -304,7 +325,7 @@ def _joined(facts: Facts) -> Iterator[Found]:
 
 def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
     names = _names(pairs)
-    # An unchanged offset hides that other entries joined its line.
+    # An entry with an unchanged offset can still have new neighbours.
     kept = [name for name in names if facts.keeps_offset(name)]
     unmoved = f", although {list_some(kept, MOST_NAMED)} did not move" if kept else ""
     return Found(
@@ -365,8 +386,8 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 entries=names,
                 claim=(
                     f"{list_some(kept, MOST_NAMED)} span {lines} cache lines of "
-                    f"{facts.line_bytes} bytes ({facts.lines_of(kept, 0)} in base, at least "
-                    f"{fewest} needed)"
+                    f"{facts.line_bytes} bytes ({facts.lines_of(kept, 0)} in base, "
+                    f"minimum {fewest})"
                 ),
                 is_apart=bool(pairs),
                 effect=group.effect,
@@ -421,7 +442,8 @@ def _guests(facts: Facts, group: tuple[str, ...], own: set[str]) -> list[str]:
 
 
 def _contended(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Found]:
-    # Entries that are contended by memory samples and have new neighbours, in the table or not.
+    # Entries that are contended according to memory samples and have new neighbours, whether or not
+    # they are in the table.
     gained: dict[str, list[str]] = defaultdict(list)
     for name, mate in facts.joined():
         if frozenset((name, mate)) not in reported:

@@ -10,16 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 
-from schedperf.bundle.json import decode
-from schedperf.bundle.open import Boot, Bundle, open_bundle
+from schedperf.evidence.layout.boot_image import LARGEST_IMAGE_BYTES, unpack_boot_image
 from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES
 from schedperf.evidence.layout.record import LineBytes
-from schedperf.kernel.btf import Btf, needs_base, parse_btf
-from schedperf.kernel.system_map import (
+from schedperf.inputs.bundle.json import decode
+from schedperf.inputs.bundle.open import Boot, Bundle, open_bundle
+from schedperf.inputs.kernel.btf import Btf, needs_base, parse_btf
+from schedperf.inputs.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
     is_symbol_table,
@@ -27,8 +29,7 @@ from schedperf.kernel.system_map import (
     parse_global_symbols,
     parse_percpu_symbols,
 )
-from schedperf.model.errors import InputError
-from schedperf.runs.kernel_files import (
+from schedperf.inputs.kernel_files import (
     BTF,
     CONFIG,
     FACTS,
@@ -39,22 +40,25 @@ from schedperf.runs.kernel_files import (
     kernel_member,
     read_kernel_file,
 )
-from schedperf.runs.side import Side, name_sides
+from schedperf.inputs.side import Side, name_sides
+from schedperf.model.errors import InputError
 from schedperf_collectors.contract import (
     BTF_LIMIT_BYTES,
     CONSTANT_LINE_BYTES,
     SHIFT_OPTION,
     SYMBOLS_LIMIT_BYTES,
+    temporary_prefix,
 )
 
 if TYPE_CHECKING:
-    from schedperf.kernel.elf import ElfKernel
+    from schedperf.inputs.kernel.elf import ElfKernel
 
-# File names in a directory and in a bundle. A distribution adds the release: config-6.1.0.
-# Parses raw BTF; the text names the source in messages.
+# Parser of raw BTF; its text argument names the source in messages.
 ParseBtf = Callable[[bytes, str], Btf]
 
+# File names in a directory and in a bundle. A distribution adds the release: config-6.1.0.
 VMLINUX = "vmlinux"
+VMLINUZ = "vmlinuz"
 FILES = (VMLINUX, SYSTEM_MAP, KALLSYMS, BTF, CONFIG, FACTS)
 # Bytes read to detect the format of a file.
 HEAD_BYTES = 4096
@@ -66,10 +70,10 @@ _TAR_MAGIC, _TAR_AT = b"ustar", 257
 # Documentation/arch/x86/boot.rst, and the DOS header that EFI images of all machines begin with.
 _BOOT_MAGIC, _BOOT_AT, _EFI_MAGIC = b"HdrS", 0x202, b"MZ"
 _NO_STRUCTS = "struct layouts need BTF or DWARF, not a symbol table"
-# X86_L1_CACHE_SHIFT of arch/x86/Kconfig.cpu is 6 but for Pentium 4, where it was 7 up to 6.14.
+# X86_L1_CACHE_SHIFT of arch/x86/Kconfig.cpu is 6, except for Pentium 4, where it was 7 up to 6.14.
 _X86_LINE_BYTES = 64
 
-# Symbols, types or functions that kernels of one architecture have, of 4.x and of today.
+# Symbols, types or functions that only kernels of one architecture have, from 4.x to current ones.
 _NAMES = {
     "x86": ("__x64_sys_read", "entry_SYSCALL_64", "desc_struct", "cpu_tss_rw", "cpuinfo_x86"),
     "arm64": ("__arm64_sys_read", "el0_svc", "el0t_64_sync", "user_fpsimd_state"),
@@ -80,7 +84,7 @@ _NAMES = {
     "mips": ("cpuinfo_mips",),
     "arm": ("vfp_hard_struct",),
 }
-# Options of a configuration, the longer-named architecture first: X86_64 has X86 too.
+# Configuration options of architectures; X86_64 precedes X86, since its kernels have both.
 _OPTIONS = {
     "X86_64": "x86_64",
     "X86_32": "i386",
@@ -93,16 +97,16 @@ _OPTIONS = {
     "MIPS": "mips",
     "ARM": "arm",
 }
-# uname -m has its own names for some.
+# Architectures whose name in uname -m differs.
 _UNAME = {"aarch64": "arm64", "i686": "i386", "i586": "i386", "armv7l": "arm", "armv8l": "arm"}
 _WIDE_BYTES = 8
 
 
 class SymbolTable:
-    """A table of symbols in text, of which sections are read when they are asked for.
+    """A symbol table in text form, whose sections are parsed on request.
 
-    :ivar name: what it is: "System.map"
-    :ivar is_fallback: used only where no other table has what is wanted
+    :ivar name: kind of table: "System.map", "kallsyms", "vmlinux", or the name of a module's file
+    :ivar is_fallback: True for kallsyms, which is not used if another table has the per-CPU section
     """
 
     def __init__(self, name: str, text: bytes, label: str) -> None:
@@ -112,53 +116,66 @@ class SymbolTable:
         self._label = label
 
     def note(self) -> str | None:
-        """Return that the table may be cut; kallsyms, which the kernel writes, is whole."""
+        """Return a note if the table may be truncated, else None.
+
+        None for kallsyms, which is always complete.
+        """
         return None if self.is_fallback else note_of_cut(self._text, self._label)
 
     def percpu(self) -> PercpuSymbols:
         """Return the per-CPU section.
 
-        :raises InputError: there is none
+        :raises InputError: it is missing, empty or invalid
         """
         return parse_percpu_symbols(self._text, self._label)
 
     def global_variables(self) -> GlobalSymbols:
-        """Return .data and .bss.
+        """Return the variables of .data and .bss.
 
-        :raises InputError: there are none
+        :raises InputError: the bounds of these sections are missing or invalid
         """
         return parse_global_symbols(self._text, self._label)
 
     def has_name(self, name: str) -> bool:
-        """Return whether there is a symbol of that name."""
+        """Return whether there is a symbol with this name."""
         return f" {name}\n".encode() in self._text
 
     @cached_property
     def pointer_bytes(self) -> int | None:
-        """How wide addresses are; None where the first line has none."""
+        """Width of addresses in bytes, 4 or 8; None if the first line has no address."""
         width = len(self._text[:HEAD_BYTES].lstrip().partition(b" ")[0])
         return width // 2 if width in {8, 16} else None
 
 
 class ElfTable(SymbolTable):
-    """The symbols of vmlinux or a module, which have sizes."""
+    """The symbols of a vmlinux or module, which include sizes.
+
+    The table has no text: :meth:`has_name` returns False, and :attr:`pointer_bytes` is None. The
+    ELF header has the architecture instead.
+    """
 
     def __init__(self, name: str, elf: "ElfKernel") -> None:
         super().__init__(name, b"", name)
         self._elf = elf
 
     def note(self) -> str | None:
-        """Return None: sections of ELF files have sizes."""
+        """Return None: truncation of an ELF file is an error."""
         return None
 
     def percpu(self) -> PercpuSymbols:
-        """Return the per-CPU section."""
+        """Return the per-CPU section.
+
+        :raises InputError: the file has no symbols or no per-CPU section
+        """
         if self._elf.percpu is None:
             raise InputError(self._elf.problems["percpu"])
         return self._elf.percpu
 
     def global_variables(self) -> GlobalSymbols:
-        """Return .data and .bss."""
+        """Return the variables of .data and .bss.
+
+        :raises InputError: the file has no symbols or no bounds of these sections, or is a module
+        """
         if self._elf.global_variables is None:
             raise InputError(self._elf.problems["globals"])
         return self._elf.global_variables
@@ -168,10 +185,17 @@ class ElfTable(SymbolTable):
 class Material:
     """The opened files of one kernel.
 
-    :ivar tables: the best first
-    :ivar why_no_types: where btf is None
-    :ivar facts: layout.json of the layout collector
-    :ivar problems: why something that is there is not used, one sentence each
+    :ivar label: name of the kernel in reports
+    :ivar tables: symbol tables, best first
+    :ivar btf: types of the kernel; None if no file has them
+    :ivar why_no_types: the reason if ``btf`` is None, else unused
+    :ivar config: text of the kernel's configuration; None if there is none
+    :ivar facts: contents of layout.json of the layout collector; None if there is none
+    :ivar machine: "x86_64", "arm64" …, from an ELF header or the host; None if unknown
+    :ivar pointer_bytes: 4 or 8, from an ELF header or a symbol table; None if unknown
+    :ivar is_big_endian: from an ELF header; None if unknown
+    :ivar build_id: hexadecimal; None if unknown
+    :ivar problems: why existing files are not used, one sentence each
     """
 
     label: str
@@ -187,14 +211,21 @@ class Material:
     problems: list[str] = field(default_factory=list)
 
     def attempt(self, read: Callable[[], None]) -> None:
-        """Use one source; where it cannot be used, that is a problem and the next one may do."""
+        """Try one source; add an InputError to the problems, so that other sources can be tried.
+
+        :param read: adds the source
+        """
         try:
             read()
         except InputError as error:
             self.problems.append(str(error))
 
     def add_table(self, name: str, text: bytes, label: str) -> None:
-        """Use a symbol table."""
+        """Add a symbol table after those that were added before.
+
+        :param name: kind of table: "System.map" or "kallsyms"
+        :param label: name of the source in messages
+        """
         table = SymbolTable(name, text, label)
         self.tables.append(table)
         self.pointer_bytes = self.pointer_bytes or table.pointer_bytes
@@ -202,7 +233,9 @@ class Material:
     def add_btf(self, data: bytes, label: str, parse: ParseBtf = parse_btf) -> None:
         """Use raw BTF unless BTF was already added.
 
-        :raises InputError: it is damaged
+        :param label: name of the source in messages
+        :param parse: parser, e.g. one that knows the kernel's BTF, which that of a module refers to
+        :raises InputError: it is damaged, or the BTF that it refers to is missing
         """
         self.why_no_types = f"{label}: damaged BTF"
         self.btf = self.btf or parse(data, label)
@@ -210,10 +243,14 @@ class Material:
     def add_elf(self, path: Path, label: str) -> None:
         """Use vmlinux or a module; pahole converts DWARF if there is no BTF.
 
-        :raises InputError: it is damaged
+        A file without types is not an error; ``why_no_types`` then has the reason.
+
+        :param label: name of the source in messages
+        :raises InputError: it cannot be read or is damaged, or pahole is missing or failed
         """
-        # Imported here because pyelftools loads slowly, and most kernels come as text and BTF.
-        from schedperf.kernel.elf import encode_btf  # noqa: PLC0415
+        # Imported here because importing pyelftools is slow, and most kernels are given as text and
+        # BTF.
+        from schedperf.inputs.kernel.elf import encode_btf  # noqa: PLC0415
 
         elf = _read_elf(path, label)
         self.tables.append(ElfTable(path.name if elf.is_module else VMLINUX, elf))
@@ -227,12 +264,27 @@ class Material:
         elif self.btf is None:
             self.why_no_types = f"{label} contains neither BTF nor DWARF"
 
+    def add_boot_image(self, path: Path, label: str) -> None:
+        """Use the vmlinux in a boot image, which has types and no symbols.
+
+        :param label: name of the source in messages
+        :raises InputError: it cannot be read or unpacked, or as in :meth:`add_elf`
+        """
+        image = _read(path, LARGEST_IMAGE_BYTES)
+        with TemporaryDirectory(prefix=temporary_prefix()) as folder:
+            vmlinux = Path(folder) / VMLINUX
+            with vmlinux.open("xb") as file:
+                unpack_boot_image(image, file, label)
+            self.add_elf(vmlinux, label)
+
 
 class Candidate(Struct, frozen=True, kw_only=True):
     """A possible source of a kernel's layout: one boot of a bundle, a directory or a file.
 
-    :ivar digests: checksums of the files with addresses, None if unknown; files with equal
-        checksums are read once
+    :ivar name: "boot 0", "boot 1" … of a bundle; "" for a directory or a file
+    :ivar digests: checksums of System.map, kallsyms and BTF in a bundle, None if unknown; boots
+        with equal checksums have the same layout
+    :ivar load: opens the files; may raise InputError
     """
 
     name: str
@@ -241,9 +293,12 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def candidates(source: Path | Side, label: str | None) -> list[Candidate]:
-    """Return the candidates of a source: one, or every boot of a bundle.
+    """Return the candidates of a source: one, or each boot of a bundle that has kernel files.
 
-    :raises InputError: the source has no kernel
+    :param source: a side of a comparison, or the path of a bundle, a directory or a file
+    :param label: name of the kernel in reports; None for the name of the source
+    :raises InputError: the source cannot be read, has an unsupported format, or is a bundle without
+        kernel files
     """
     if isinstance(source, Side):
         return _from_bundle(source, label)
@@ -272,7 +327,9 @@ def candidates(source: Path | Side, label: str | None) -> list[Candidate]:
     if head[_TAR_AT:].startswith(_TAR_MAGIC) or head.startswith(_COMPRESSED):
         [side] = name_sides([open_bundle(path)])
         return _from_bundle(side, label)
-    if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):
+    if head[_BOOT_AT:].startswith(_BOOT_MAGIC):
+        return [_only(partial(_from_boot_image, path, label or path.name))]
+    if head.startswith(_EFI_MAGIC):
         raise InputError(
             f"{path}: boot image without symbols; pass the vmlinux, System.map or BTF of this build"
         )
@@ -301,6 +358,12 @@ def _from_elf(path: Path, label: str) -> Material:
     return material
 
 
+def _from_boot_image(path: Path, label: str) -> Material:
+    material = Material(label=label)
+    material.attempt(partial(material.add_boot_image, path, str(path)))
+    return material
+
+
 def _from_btf(path: Path, label: str) -> Material:
     material = Material(label=label)
     data = _read(path, BTF_LIMIT_BYTES)
@@ -321,14 +384,14 @@ def _from_table(path: Path, label: str) -> Material:
 
 
 def _base_of(elf: "ElfKernel", path: Path, label: str) -> Btf | None:
-    # A module brings the kernel's types in a short form, or it needs the kernel's own.
+    # A module contains a short form of the kernel's types (.BTF.base), or needs the kernel's BTF.
     if elf.btf_base is not None:
         return parse_btf(elf.btf_base, f"{label}, .BTF.base")
     return _beside(path) if elf.btf is not None and needs_base(elf.btf) else None
 
 
 def _beside(path: Path) -> Btf | None:
-    # The kernel's BTF beside a module's: that is how /sys/kernel/btf has them.
+    # The kernel's BTF in the directory of the module's BTF, as in /sys/kernel/btf.
     for name in (VMLINUX, BTF):
         kernel_path = path.with_name(name)
         if kernel_path.is_file() and not kernel_path.samefile(path):
@@ -342,7 +405,7 @@ def _beside(path: Path) -> Btf | None:
 
 
 def _read_elf(path: Path, label: str) -> "ElfKernel":
-    from schedperf.kernel.elf import read_elf  # noqa: PLC0415 # as above
+    from schedperf.inputs.kernel.elf import read_elf  # noqa: PLC0415 # as above
 
     with _opened(path) as stream:
         return read_elf(stream, label)
@@ -350,7 +413,9 @@ def _read_elf(path: Path, label: str) -> "ElfKernel":
 
 def _from_folder(folder: Path, label: str) -> Material:
     paths = {name: path for name in FILES if (path := _find(folder, name)) is not None}
-    if not paths:
+    # A boot image provides the types if a kernel package contains neither vmlinux nor BTF.
+    boot_image = None if VMLINUX in paths or BTF in paths else _find(folder, VMLINUZ)
+    if not paths and boot_image is None:
         raise InputError(
             f"{folder}: no kernel files found (expected {', '.join(FILES[:-2])} or {FILES[-2]}); "
             "pass a directory with a kernel's files"
@@ -361,7 +426,7 @@ def _from_folder(folder: Path, label: str) -> Material:
         for name, path in paths.items()
         if name != VMLINUX
     }
-    # The first word has BTF as it is loaded; that of vmlinux is of the same build.
+    # A separate BTF file has precedence over the BTF of vmlinux, which has the same build.
     _add_files(material, readers, f" of {label}")
     vmlinux = paths.get(VMLINUX)
     if vmlinux is not None and _read(vmlinux, HEAD_BYTES, is_whole=False).startswith(_ELF_MAGIC):
@@ -371,11 +436,13 @@ def _from_folder(folder: Path, label: str) -> Material:
         # /sys/kernel/btf/vmlinux is BTF.
         data = partial(_read, vmlinux, BTF_LIMIT_BYTES)
         material.attempt(lambda: material.add_btf(data(), f"vmlinux of {label}"))
+    if boot_image is not None:
+        material.attempt(partial(material.add_boot_image, boot_image, f"vmlinuz of {label}"))
     return material
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    # The one of that name, or the only one of any release.
+    # The file with the exact name, or the only one with any release.
     if (folder / name).is_file():
         return folder / name
     releases = sorted(path for path in folder.glob(f"{name}-*") if path.is_file())
@@ -473,7 +540,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read(path: Path, limit: int, *, is_whole: bool = True) -> bytes:
-    # Files of /proc and /sys do not say how long they are, so the limit holds for what is read.
+    # Files in /proc and /sys have no size, so the limit applies while reading.
     with _opened(path) as stream:
         content = stream.read(limit + is_whole)
     if len(content) > limit:
@@ -487,7 +554,12 @@ def _read(path: Path, limit: int, *, is_whole: bool = True) -> bytes:
 def machine_of_names(
     has_name: Callable[[str], bool], pointer_bytes: int | None, *, is_big_endian: bool | None
 ) -> str | None:
-    """Return the architecture of a kernel with these names; None if none or several match."""
+    """Return the architecture of a kernel with these names; None if none or several match.
+
+    :param has_name: returns whether the kernel has a symbol or type with this name
+    :param pointer_bytes: 4 or 8; None if unknown, which counts as 8
+    :param is_big_endian: None if unknown, which counts as True for powerpc
+    """
     fitting = [family for family, names in _NAMES.items() if any(map(has_name, names))]
     if len(fitting) != 1:
         return None
@@ -500,7 +572,10 @@ def machine_of_names(
 
 
 def machine_of_config(config: str) -> str | None:
-    """Return the architecture of a kernel configuration; None if unknown."""
+    """Return the architecture of a kernel configuration; None if unknown.
+
+    :param config: the text of a .config; "" if there is none
+    """
     for option, machine in _OPTIONS.items():
         if re.search(rf"^CONFIG_{option}=y$", config, re.MULTILINE):
             if option == "PPC64" and "\nCONFIG_CPU_LITTLE_ENDIAN=y\n" in config:
@@ -510,12 +585,19 @@ def machine_of_config(config: str) -> str | None:
 
 
 def _machine_of_uname(name: object) -> str | None:
-    """Return our name of what ``uname -m`` printed; None where that is not text."""
+    """Return the architecture's name for an output of ``uname -m``; None if it is not text."""
     return _UNAME.get(name, name) if isinstance(name, str) else None
 
 
 def compile_time_line(config: str | None, machine: str | None) -> tuple[int | None, str]:
-    """Return L1_CACHE_BYTES, and a note if it is inferred from the architecture, else ""."""
+    """Return L1_CACHE_BYTES and a note.
+
+    :param config: the text of a .config; None if there is none
+    :param machine: the architecture; None if unknown
+    :return: the value in the configuration or, if it has none, the constant of the architecture,
+        with the note ""; for other x86_64 kernels, the default with a note that it is assumed; else
+        None with the note ""
+    """
     match = SHIFT_OPTION.search(config or "")
     if match and SMALLEST_LINE_BYTES <= 1 << int(match.group(2)) <= LARGEST_LINE_BYTES:
         return 1 << int(match.group(2)), ""
@@ -531,13 +613,16 @@ def compile_time_line(config: str | None, machine: str | None) -> tuple[int | No
 
 
 class _CacheLine(Struct, frozen=True, kw_only=True):
-    """The sizes of a cache line; None: unknown."""
+    """Cache line sizes; None if unknown."""
 
     compile_time_bytes: int | None = None
     hardware_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sizes that no machine has."""
+        """Refuse invalid line sizes.
+
+        :raises ValueError: a size is not a power of two or out of range
+        """
         for name in ("compile_time_bytes", "hardware_bytes"):
             size = getattr(self, name)
             if size is not None and not _is_line_size(size):
@@ -558,9 +643,10 @@ class _Facts(Struct, frozen=True, kw_only=True):
 
 
 def parse_line_bytes(content: bytes, label: str) -> LineBytes:
-    """Read the line sizes that the layout collector found, from its layout.json.
+    """Parse the line sizes in the layout.json of the layout collector; None for unknown ones.
 
-    :raises BundleError: a size is not a power of two, or out of range
+    :param label: name of the file in messages
+    :raises BundleError: the file is damaged, or a size is not a power of two or out of range
     """
     sizes = decode(content, _Facts, label).cacheline
     return LineBytes(compile_time=sizes.compile_time_bytes, hardware=sizes.hardware_bytes)

@@ -25,21 +25,22 @@ from schedperf.evidence.layout.record import (
     Pair,
 )
 
-# Entries that predictions may place, in all: some two seconds of work. A real kernel with
-# 20 differences takes 50,000.
+# Limit on the entries that all predictions place: about two seconds of work. A real kernel with 20
+# differences needs 50,000.
 MOST_STEPS = 500_000
-# Edits that are tried together where none alone brings a pair back.
+# Largest number of edits that are undone together if none alone restores a pair.
 MOST_JOINT_EDITS = 16
-# Such groups of edits; kernels that differ more have nothing in common.
+# Largest number of such groups; more occur only for unrelated kernels.
 MOST_JOINT_CAUSES = 64
-# Entries of one insertion of which each is tried alone, to name the one that matters most.
+# Largest insertion whose entries are tried one by one, to name the one that matters most.
 MOST_PARTS = 64
-# Other edits that are named because each of them alone would do.
+# Largest number of alternatives that are named.
 MOST_ALTERNATIVES = 8
 
 
 class _Question(Struct, frozen=True):
-    # A changed pair: the two names, their bytes on each side, whether they shared a line in base.
+    # A changed pair: the two names, their bytes on each side, and whether they shared a line in
+    # base.
     pair: frozenset[str]
     sizes: Mapping[str, tuple[int, int]]
     were_together: bool
@@ -52,10 +53,12 @@ def explain(
     changed: tuple[PairSet, PairSet],
     line_bytes: int,
 ) -> tuple[LayoutCause, ...]:
-    """Find the fewest edits that explain every changed pair.
+    """Find few edits that together explain the changed pairs, by the greedy search above.
 
-    :param changed: separated pairs and joined pairs, of entries that both sides have
-    :return: the cause of most pairs first; unexplained pairs last
+    :param matching: entries of base and new
+    :param changed: separated and joined pairs of entries that both sides have
+    :return: the cause of most pairs first; unexplained pairs have one cause without edits, the
+        last; empty without changed pairs
     """
     if not any(changed):
         return ()
@@ -92,7 +95,7 @@ def _questions(
 
 
 class _Search:
-    # Undoes edits one by one until every changed pair is as in base.
+    # Undoes edits one by one until all changed pairs are as in base.
     def __init__(
         self,
         chain: Chain,
@@ -121,7 +124,7 @@ class _Search:
             self._take_singles(results)
             self._take_joint(results)
         except TooMuchWork:
-            # What was found before stands; the rest is said to be unexplained.
+            # Causes found so far are kept; the remaining pairs are unexplained.
             pass
         causes = sorted((cause for cause, _ in results), key=_weight)
         if self.open:
@@ -136,7 +139,7 @@ class _Search:
         return tried
 
     def _restored(self, state: Prediction, trial: Trial) -> set[int]:
-        # Changed pairs that are as in base once the trial's edits are undone.
+        # Changed pairs that are as in base if the trial's edits are undone.
         touched = {
             number
             for index in (*trial.offsets, *trial.toggled)
@@ -176,13 +179,13 @@ class _Search:
                     tried[remaining] = (again, self._restored(self.state, again))
 
     def _rank(self, edit: int, tried: tuple[Trial, set[int]]) -> tuple[int, bool, int, int]:
-        # Most pairs first; what the sources show before what they do not; the smallest, the first.
+        # Prefer most pairs, then edits that the sources show, then the smallest and the first edit.
         trial, restored = tried
         is_unexplained = self.chain.changes[edit].edit.kind == "unexplained"
         return -len(restored & self.open), is_unexplained, len(trial.offsets), trial.first
 
     def _take_joint(self, results: list[tuple[LayoutCause, Trial]]) -> None:
-        # Pairs that come back only when several edits are undone at once.
+        # Pairs that are restored only if several edits are undone at once.
         given_up: set[int] = set()
         for _ in range(MOST_JOINT_CAUSES):
             waiting = sorted(self.open - given_up)
@@ -198,7 +201,8 @@ class _Search:
             self.open -= answered
 
     def _edits_for(self, number: int) -> set[int] | None:
-        # The nearest edits in front of a pair that bring it back together, without idle ones.
+        # The nearest edits before a pair that restore it together, without those that have no
+        # effect.
         atoms = [self.chain.atom_of[name] for name in self.questions[number].pair]
         reach = max(self.last_slot[index] for index in atoms)
         ahead = [
@@ -266,8 +270,8 @@ class _Search:
         yield from [name for name in enough if name not in own][:MOST_ALTERNATIVES]
 
     def _leading(self, number: int) -> tuple[LayoutEdit, set[int]]:
-        # Of entries inserted or removed side by side, name the one that alone matters most, and
-        # the pairs that it alone brings back.
+        # Of entries inserted or removed together, find the one that restores most pairs alone, and
+        # these pairs.
         change = self.chain.changes[number]
         if change.edit.kind not in {"inserted", "removed"} or len(change.slots) == 1:
             return change.edit, self.alone[number][1]
@@ -282,7 +286,7 @@ class _Search:
         return replace(change.edit, entry=best[0], entries=(*best, *rest)), restored[best]
 
     def _restored_by_slot(self, number: int, slot: int) -> set[int]:
-        # Undo one part of an edit: for a moment it is an edit of its own.
+        # Undo one part of an edit by treating it temporarily as a separate edit.
         chain = self.chain
         index, _, is_new = chain.slots[slot]
         part = len(chain.changes)
@@ -309,7 +313,8 @@ class _Search:
         return tuple(sorted(pairs, key=lambda pair: [position(name) for name in pair]))
 
     def _shift(self, trial: Trial) -> LayoutShift | None:
-        # How far the edits moved what both sides have: new's offset less that without them.
+        # Distance by which the edits moved common entries: new's offset minus the predicted one
+        # without them.
         moves: list[tuple[int, str, int]] = []
         for index, offset in trial.offsets.items():
             atom, now = self.chain.atoms[index], self.pristine.offsets[index]
@@ -336,7 +341,10 @@ def _weight(cause: LayoutCause) -> int:
 
 
 def describe_edits(edits: Sequence[LayoutEdit]) -> str:
-    """Return a cause in words: ``sd_cluster (inserted, 8 bytes)``."""
+    """Describe a cause: ``sd_cluster (inserted, 8 bytes)``.
+
+    :param edits: the first is described, the others are counted; empty for an unknown cause
+    """
     if not edits:
         return "unknown, because the layouts have too many differences"
     words = f"{edits[0].entry} ({_describe_edit(edits[0])})"

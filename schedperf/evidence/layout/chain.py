@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Put both layouts of a unit into one chain, from which either follows by the linker's arithmetic.
+"""Merge both layouts of a unit into one chain that predicts layouts by the linker's rules.
 
 A linker, and a compiler in a struct, places *atoms* as a whole (a variable, a field, the fields of
-a union), each at the next multiple of its alignment. The chain holds every atom of both sides in
-one order, so that leaving out what only new has, and taking base's sizes and alignments, gives
-base; the reverse gives new; and anything between is a prediction: "new without this insertion".
-Alignments are not recorded anywhere, so they are inferred from the padding that both sides show.
+a union), each at the next multiple of its alignment. The chain contains the atoms of both sides in
+one order. Without the atoms of new alone, and with base's sizes and alignments, it yields base; the
+reverse yields new. Any combination is a prediction, e.g. "new without this insertion". Alignments
+are not recorded, so they are inferred from the padding on both sides.
 """
 
 from bisect import bisect_left
@@ -21,32 +21,33 @@ from schedperf.evidence.layout.matching import Matching, sees_all
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.record import LayoutEdit
 
-# The alignment that a type of up to this many bytes has by itself, on every 64-bit ABI of Linux.
+# Largest natural alignment of a type, in bytes, on every 64-bit ABI of Linux.
 WORD_BYTES = 8
-# From this size on compilers align variables more than their type needs (GCC's DATA_ALIGNMENT on
-# x86: 32 bytes), and aligned types have sizes that are multiples of their alignment.
+# From this size on, compilers align variables more strictly than their type requires (GCC's
+# DATA_ALIGNMENT on x86: 32 bytes), and aligned types have sizes that are multiples of their
+# alignment.
 LARGE_BYTES = 32
 LINE_BYTES = 64
-# The largest page of Linux (arm64, ppc64), and so the largest alignment that a section asks for.
+# The largest page size of Linux (arm64, ppc64), which is the largest alignment of a section.
 MOST_ALIGNMENT = 1 << 16
-# More blocks in another order than this are one finding: the link order changed.
+# If more blocks than this are reordered, they are one edit: the link order changed.
 MOST_REORDERED = 8
-# In front of the first atom.
+# Index of the position before the first atom.
 NOBODY = -1
-# First byte, byte behind the last, name, whether the size is known.
+# First byte, end, name, whether the size is known.
 _Row = tuple[int, int, str, bool]
 
 
 @dataclass(slots=True)
 class Seat:
-    """How one side places an atom behind its predecessor.
+    """Placement of an atom after its predecessor on one side.
 
     :param offset: bytes from the unit's start
     :param room: bytes up to the next atom
-    :param used: bytes from its first to behind its last; None where a size is unknown
-    :param before: the atom in front of it; -1 for the first
+    :param used: bytes from start to end; None if a size is unknown
+    :param before: index of the preceding atom; -1 for the first
     :param alignment: inferred, in bytes
-    :param gap: bytes beyond what the alignment explains; negative where atoms overlap
+    :param gap: bytes that the alignment does not explain; negative if atoms overlap
     """
 
     offset: int
@@ -59,14 +60,15 @@ class Seat:
 
 @dataclass(slots=True)
 class Atom:
-    """Entries that keep their distance: a variable, a field, a union's fields.
+    """Entries that move together: a variable, a field, or the fields of a union.
 
-    :param base: None where new alone has it
+    :param base: placement in base; None if only new has it
+    :param new: placement in new; None if only base has it
     :param shifts: by entry, the distance from the atom's start in base and in new
-    :param used: bytes on each side, base's first; estimated where no size is known
-    :param is_at_most: the bytes are an estimate
-    :param resized: index of the edit that gives it other bytes or distances; -1: none
-    :param realigned: index of the edit that gives it another alignment or gap; -1: none
+    :param used: bytes on each side, base first; estimated if the size is unknown
+    :param is_at_most: True if the bytes are an upper bound
+    :param resized: index of the edit that changes its size or inner distances; -1 if none
+    :param realigned: index of the edit that changes its alignment or gap; -1 if none
     """
 
     names: list[str]
@@ -80,7 +82,7 @@ class Atom:
 
 
 class Change(Struct, frozen=True):
-    """An edit and the places of the chain that it touches."""
+    """An edit and the indices of the slots of the chain that it affects."""
 
     edit: LayoutEdit
     slots: tuple[int, ...]
@@ -90,8 +92,8 @@ class Change(Struct, frozen=True):
 class Chain:
     """The chain, and the edits that lead from base to new.
 
-    :param slots: atom, and the edit that puts it here or takes it away: (atom, -1, False) stays,
-        True with an edit that new has applied, False with one that base still lacks
+    :param slots: (atom, edit, flag): edit is -1 for an atom that stays; otherwise the flag is True
+        if the edit puts the atom into this slot in new, False if the edit removes it from here
     :param atom_of: index of the atom of each entry
     """
 
@@ -102,7 +104,7 @@ class Chain:
 
 
 def round_up(value: int, alignment: int) -> int:
-    """Return the next multiple of a power of two."""
+    """Round a value up to a multiple of a power of two."""
     return (value + alignment - 1) & -alignment
 
 
@@ -113,10 +115,10 @@ def build_chain(
     spans: tuple[Mapping[str, Span], Mapping[str, Span]],
     asked: AbstractSet[str],
 ) -> Chain:
-    """Lay both sides on one chain and infer the edits between them.
+    """Merge both sides into one chain and infer the edits between them.
 
-    :param spans: the bytes of every entry, base's and new's, with every size that is known
-    :param asked: entries that predictions will be asked about
+    :param spans: the bytes of every entry of base and of new, with all known sizes
+    :param asked: entries that predictions are requested for
     """
     shown = None if matching.is_coverage_equal else matching.common
     is_struct = "struct" in {base.kind, new.kind}
@@ -128,7 +130,7 @@ def build_chain(
 
 
 def _lay_slots(chain: Chain) -> None:
-    # Merge both orders around the atoms that keep their order; a moved one has two slots.
+    # Merge both orders around the atoms that keep their order; a moved atom has two slots.
     atoms = chain.atoms
     base_order = _order(atom.base for atom in atoms)
     new_order = _order(atom.new for atom in atoms)
@@ -157,7 +159,7 @@ def _order(seats: Iterable[Seat | None]) -> list[int]:
 
 
 def _longest_in_order(base: Sequence[int], new: Sequence[int]) -> set[int]:
-    # The longest increasing subsequence: the atoms that have one order on both sides.
+    # The longest increasing subsequence: the atoms with the same order on both sides.
     new_index = {index: at for at, index in enumerate(new)}
     common = [index for index in base if index in new_index]
     tails: list[int] = []
@@ -177,7 +179,7 @@ def _longest_in_order(base: Sequence[int], new: Sequence[int]) -> set[int]:
 
 
 def _name_edits(chain: Chain, gone: Sequence[int], came: Sequence[int]) -> None:
-    # Runs of neighbouring slots are one insertion, removal or reordering each.
+    # Each run of adjacent slots is one insertion, removal or reordering.
     blocks: list[tuple[int, ...]] = []
     new_slot = {chain.slots[slot][0]: slot for slot in came}
     base_slot = {chain.slots[slot][0]: slot for slot in gone}
@@ -197,7 +199,7 @@ def _name_edits(chain: Chain, gone: Sequence[int], came: Sequence[int]) -> None:
 
 
 def _runs(slots: Sequence[int], others: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
-    # Neighbouring slots whose other places, if any, are neighbours too.
+    # Adjacent slots whose other slots, if any, are adjacent too.
     run: list[int] = []
     last_other: int | None = None
     for slot, other_slot in zip(slots, others, strict=True):
@@ -236,9 +238,9 @@ def _add_edit(chain: Chain, slots: tuple[int, ...], kind: str) -> None:
 def _infer_alignments(
     chain: Chain, base: Unit, new: Unit, spans: tuple[Mapping[str, Span], Mapping[str, Span]]
 ) -> None:
-    # Find for each atom what places it where it is, on both sides; differences are edits.
+    # Infer alignment and gap of each atom on both sides; differences are edits.
     floor = _large_floor(spans)
-    # What was left out as noise takes its bytes all the same, except in a struct: no bytes there.
+    # Entries left out as noise still occupy bytes, except in a struct.
     shows_all = all(
         sees_all(unit) and (unit.kind == "struct" or not any(unit.noise.values()))
         for unit in (base, new)
@@ -252,7 +254,7 @@ def _infer_alignments(
 
 
 def _large_floor(spans: tuple[Mapping[str, Span], Mapping[str, Span]]) -> int:
-    # Whether this unit's large entries are aligned beyond their types is seen, not assumed.
+    # Stricter alignment of large entries is inferred from the unit, not assumed.
     starts = [
         span.start
         for side in spans
@@ -263,7 +265,7 @@ def _large_floor(spans: tuple[Mapping[str, Span], Mapping[str, Span]]) -> int:
 
 
 def _note_resize(chain: Chain, slot: int, atom: Atom) -> None:
-    # Other bytes, or a union's fields at other distances.
+    # The size changed, or the distances of a union's fields.
     if atom.base is None or atom.new is None:
         return
     is_same_inside = all(base_shift == new_shift for base_shift, new_shift in atom.shifts.values())
@@ -294,7 +296,7 @@ def _align(chain: Chain, slot: int, atom: Atom, floor: int, shows_all: bool) -> 
         seat.offset - round_up(end, natural) for end, (_, seat) in zip(ends, seats, strict=True)
     }
     if not is_common and len(gaps) == 1:
-        # The same bytes on both sides that no alignment explains are something unseen, but equal.
+        # An equal gap on both sides that no alignment explains is unknown content, but not an edit.
         common, is_common = natural, True
     for need, end, (_, seat) in zip(needed, ends, seats, strict=True):
         seat.alignment = common if is_common else natural if need is None else max(need, natural)
@@ -315,7 +317,8 @@ def _end_before(atoms: Sequence[Atom], seat: Seat, side: int) -> int:
 
 
 def _natural_alignment(atom: Atom, floor: int) -> int:
-    # What a type of this size has, as far as the offsets of both sides allow.
+    # The natural alignment of a type of this size, if the offsets of both sides are multiples of
+    # it.
     seats = [seat for seat in (atom.base, atom.new) if seat is not None]
     size = max(atom.used)
     offsets = 0
@@ -329,7 +332,7 @@ def _natural_alignment(atom: Atom, floor: int) -> int:
 
 
 def _needed(end: int, offset: int) -> int | None:
-    # The smallest alignment that leaves this padding; None: no alignment does.
+    # The smallest alignment that results in this padding; None if there is none.
     if offset < end:
         return None
     alignment = 1 << (offset - end).bit_length()
@@ -347,8 +350,8 @@ def _note_realignment(
     assert atom.new is not None
     before = atom.base.before
     is_sized = before == NOBODY or not chain.atoms[before].is_at_most
-    # Without sizes, padding up to a whole line is still more likely an alignment than a neighbour
-    # that grew by just so much; less padding may be either.
+    # Without sizes, padding up to a full line is more likely an alignment than a neighbour that
+    # grew by exactly this amount; smaller padding may be either.
     is_wide = max(atom.base.alignment, atom.new.alignment) >= LINE_BYTES
     is_alignment = atom.base.gap == atom.new.gap == 0 and shows_all and (is_sized or is_wide)
     paddings = [seat.offset - end for seat, end in zip((atom.base, atom.new), ends, strict=True)]
@@ -372,15 +375,15 @@ def _make_atoms(
     *,
     is_struct: bool,
 ) -> tuple[list[Atom], dict[str, int]]:
-    """Return the atoms of both sides, and the index of each entry's.
+    """Return the atoms of both sides, and for each entry the index of its atom.
 
-    What lies in front of the first difference and behind the last is left out, but for what is
-    asked for, and for one atom at each end, from which the rest is placed.
+    Atoms before the first and after the last difference are left out, except requested ones and one
+    atom at each end, from which the rest is placed.
 
-    :param shown: names to be looked at; None: all
+    :param shown: names to include; None for all
     :param asked: names that must not be left out
     :param unit_bytes: size of the unit on both sides
-    :param is_struct: entries may overlap
+    :param is_struct: True if entries may overlap
     """
     base, new = (
         sorted(
@@ -390,7 +393,7 @@ def _make_atoms(
         )
         for side in spans
     )
-    # A union may reach from in front of a difference to behind it.
+    # A union may extend across a difference.
     first, behind = (0, 0) if is_struct else _equal_ends(base, new, asked)
     rows = base[first : len(base) - behind], new[first : len(new) - behind]
     limits = tuple(
@@ -413,7 +416,7 @@ def _make_atoms(
 def _equal_ends(
     base: Sequence[_Row], new: Sequence[_Row], asked: AbstractSet[str]
 ) -> tuple[int, int]:
-    # How many rows in front and behind are equal and not asked for, less one each.
+    # Number of equal, unrequested rows at the start and at the end, minus one each.
     def count(pairs: Iterable[tuple[_Row, _Row]]) -> int:
         equal = takewhile(lambda rows: rows[0] == rows[1] and rows[0][2] not in asked, pairs)
         return sum(1 for _ in equal)
@@ -450,7 +453,7 @@ def _seats(
     rows: Sequence[_Row],
     unit_bytes: int | None,
 ) -> Iterator[tuple[int, Seat]]:
-    # Give every atom of one side its offset, its bytes and its predecessor.
+    # Set offset, size and predecessor of every atom of one side.
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
     unsized: set[int] = set()
@@ -476,7 +479,7 @@ def _seats(
 
 
 def _estimate(atom: Atom, spans: tuple[Mapping[str, Span], Mapping[str, Span]]) -> None:
-    # Where a side knows no size, the smallest room on either side stands in for it.
+    # An unknown size is replaced by the smallest room on either side.
     seats = [seat for seat in (atom.base, atom.new) if seat is not None]
     sizes = [seat.used for seat in seats if seat.used is not None]
     room = max(0, min(seat.room for seat in seats))

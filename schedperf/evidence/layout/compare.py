@@ -27,22 +27,23 @@ from schedperf.evidence.layout.record import (
     Origin,
     UnitKind,
 )
-from schedperf.evidence.layout.units import UnitPair, compare_pair, unit_record
+from schedperf.evidence.layout.unit_pairs import UnitPair, compare_pair, unit_record
 from schedperf.evidence.layout.windows import draw_windows
-from schedperf.model.comparison import FIRST_NEW, MissingSide
+from schedperf.inputs.side import side_name
+from schedperf.model.base_new import FIRST_NEW
 from schedperf.model.errors import InputError
-from schedperf.runs.side import side_name
+from schedperf.model.sections import MissingSide
 
 KINDS: tuple[UnitKind, ...] = ("percpu", "struct", "globals")
-# x86-64, most of arm64 and riscv: what is assumed when nothing says.
+# Line size of x86-64, most arm64 and riscv machines, assumed if unknown.
 USUAL_LINE_BYTES = 64
-# Two are the fewest that can be compared.
+# Fewest kernels that can be compared.
 FEWEST_KERNELS = 2
 _ENDIAN = {None: None, False: "little-endian", True: "big-endian"}
-# Reasons that one message lists; where nothing can be compared each unit has one.
+# Largest number of reasons in a message; if nothing is comparable, each unit has one.
 MOST_REASONS = 3
 
-# Memory samples that hit a modified line: by side, unit and entry.
+# Number of contended memory samples (HITM, or peer snoops on Arm), by side, unit and entry.
 Hitm = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 
@@ -68,16 +69,19 @@ def analyse_kernels(
     """Compare every kernel with the first one.
 
     :param kernels: two or more
-    :param line_bytes: length of a cache line; None: what the kernels were compiled for, else what
-        their hardware has, else 64
-    :param kinds: of units to compare
-    :param structs: names of those to compare: "rq"; empty: all that the kernels hold
-    :param hot: a hot set of one's own: variables, and fields as "rq.nr_running"
-    :param hitm: memory samples of new kernels; they outrank the table of hot variables
-    :param sides: roles of the kernels; None: "base", "new", "new2" …
+    :param line_bytes: cache line size; None for the size that the kernels were compiled for, else
+        that of the hardware, else 64
+    :param kinds: kinds of units to compare
+    :param structs: names of structs to compare, "rq" or "union NAME"; empty for all that were
+        loaded
+    :param hot: the user's hot set: variables, and fields like "rq.nr_running"
+    :param hitm: number of contended memory samples by new side, unit and entry; they take
+        precedence over the table of hot variables. None if not sampled
+    :param sides: roles of the kernels; None for "base", "new", "new2" …
     :param missing: sides without a kernel
-    :raises InputError: kernels of different architectures, nothing that two of them have, a name of
-        ``hot`` that none has, or a line that no cache has
+    :raises InputError: fewer than two kernels are given, the architectures differ, the kernels have
+        no common unit, a name in ``hot`` is unknown, the line size is invalid, or a unit exceeds
+        the limits on entries or pairs
     """
     if len(kernels) < FEWEST_KERNELS:
         raise InputError(
@@ -109,17 +113,17 @@ def analyse_kernels(
 def describe_lines(
     kernels: Sequence[Kernel], used: int, origin: Origin, roles: Sequence[str]
 ) -> LayoutLines:
-    """Return by which lines kernels are looked at, and which of them have others.
+    """Return the line size used for the comparison, and the kernels with another size.
 
-    :param used: bytes
-    :param origin: where that comes from
-    :param roles: of the kernels: "base", "new" …
+    :param used: line size in bytes
+    :param origin: source of the line size
+    :param roles: roles of the kernels: "base", "new" …
     """
     return LayoutLines(used=used, from_=origin, differs=tuple(_differing(roles, kernels, used)))
 
 
 def note_lines(lines: LayoutLines) -> Iterator[str]:
-    """Yield what weakens the length of a line, one sentence each."""
+    """Yield a note if a side has other cache line sizes, and one if the size is assumed."""
     if lines.differs:
         yield f"compared with {lines.used}-byte cache lines, but {', '.join(lines.differs)}"
     if lines.from_ == "assumed":
@@ -127,7 +131,7 @@ def note_lines(lines: LayoutLines) -> Iterator[str]:
 
 
 def describe_kernel(side: str, kernel: Kernel) -> LayoutKernel:
-    """Return what is known of one kernel.
+    """Return the description of one kernel.
 
     :param side: its role: "base", "new" …
     """
@@ -145,11 +149,11 @@ def describe_kernel(side: str, kernel: Kernel) -> LayoutKernel:
 
 
 def check_comparable(base: Kernel, new: Kernel, unit_names: Iterable[str] | None = None) -> None:
-    """Refuse kernels whose layouts differ because their architectures do, or that share no unit.
+    """Refuse kernels of different architectures, or without a common unit.
 
-    :param unit_names: names of the units of which both need one; None: any
-    :raises InputError: other machines, pointers or byte orders, as far as they are known; or there
-        is nothing to compare
+    :param unit_names: names of units, at least one of which must be common; None for any unit
+    :raises InputError: machine, pointer size or byte order are known to differ; or there is nothing
+        to compare
     """
     facts = (
         (base.machine, new.machine, "architecture {}"),
@@ -173,13 +177,14 @@ def check_comparable(base: Kernel, new: Kernel, unit_names: Iterable[str] | None
 
 
 def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int, Origin]:
-    """Return by which lines to compare, in bytes, and where that comes from.
+    """Return the line size to use, in bytes, and its source.
 
-    What a kernel was compiled for comes before what its hardware has: its alignments are made for
-    that.
+    The size that a kernel was compiled for has precedence over the hardware's, because alignments
+    in the kernel use it. If the kernels differ, the first one with a known size counts.
 
-    :return: "given", "compile_time", "hardware" or "assumed" second
-    :raises InputError: a given size that no cache has
+    :param given: size that the user gave; None if not given
+    :return: the size, and "given", "compile_time", "hardware" or "assumed"
+    :raises InputError: the given or recorded size is invalid
     """
     if given is not None:
         check_line_bytes(given)
@@ -267,7 +272,7 @@ def _comparison(
 
 
 def _ranked(pairs: Iterable[UnitPair]) -> list[tuple[LayoutAlarm, UnitPair]]:
-    # Best evidence first over all units; of equals those of the per-CPU section.
+    # Best evidence first over all units; for equal evidence, the per-CPU section first.
     alarms = [(alarm, pair) for pair in pairs for alarm in pair.ranking.alarms]
     return sorted(alarms, key=lambda ranked: rank_of(ranked[0]))
 

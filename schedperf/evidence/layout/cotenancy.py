@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare which entries share a cache line, before and after.
+"""Compare which entries share a cache line in base and in new.
 
-Offsets are not sufficient: a variable can keep its offset while other variables leave its line, or
-move together with them. So two layouts are compared by the pairs that share a line.
+Offsets are not sufficient: other variables can leave the line of a variable that keeps its offset,
+and variables that move can stay on one line. So two layouts are compared by the pairs that share a
+line.
 
-Entries are called by the name that base has; :attr:`UnitChange.renamed` says which of them have
-another one in new, and what only new has is called as new does.
+Entries have their names in base; :attr:`UnitChange.renamed` lists those with another name in new.
+Entries of new alone have their names in new.
 """
 
 from collections import Counter, defaultdict
@@ -31,36 +32,36 @@ from schedperf.evidence.layout.record import (
     Pair,
     UnitKind,
 )
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf.model.errors import InputError
 
-# Pairs on common lines in one unit: the per-CPU section of a real kernel has less than 1,000, its
-# globals 40,000, and task_struct 2,000.
+# Limit on pairs on common lines in one unit: the per-CPU section of a real kernel has less than
+# 1,000, its globals 40,000, and task_struct 2,000.
 MOST_PAIRS = 500_000
-# The same of all structs that are compared, of both sides and for both lengths of a line; fields of
-# unions overlap, so that a file of 15 kB could have millions. Those of the scheduler have 40,000.
+# The same for all compared structs, both sides and both line lengths; fields of unions overlap, so
+# a file of 15 kB could have millions of pairs. Structs of the scheduler have 40,000.
 MOST_STRUCT_PAIRS = 200_000
 
 
 @dataclass(slots=True)
 class PairBudget:
-    """Pairs of entries on one line that may still be built.
+    """Remaining number of pairs on common lines that may be built.
 
-    :param most: how many, for the message
+    :param most: initial number, for the message
     """
 
     most: int
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with all of them."""
+        """Set the remaining number."""
         self.left = self.most
 
     def spend(self, pairs: int, label: str) -> None:
-        """Take pairs.
+        """Subtract pairs.
 
         :param label: names the unit in messages
-        :raises InputError: none are left
+        :raises InputError: the budget is exhausted
         """
         self.left -= pairs
         if self.left < 0:
@@ -75,13 +76,14 @@ Lines = tuple[int, int]
 
 
 class CoTenancy(Struct, frozen=True, kw_only=True):
-    """Pairs that share lines of one size, before and after.
+    """Changed pairs for one line size.
 
     :param line_bytes: length of a line
-    :param entries: those with other mates, other straddling, or both, by base offset
+    :param entries: entries with other neighbours on their lines, or other straddling, by base
+        offset
     :param separated: pairs that share a line in base and none in new, by base offset
     :param joined: pairs that share a line in new and none in base, by new offset
-    :param slid_lines: base's lines that kept their tenants and have another place in the unit
+    :param slid_lines: number of lines of base that kept their entries but moved within the unit
     """
 
     line_bytes: int
@@ -97,12 +99,17 @@ class CoTenancy(Struct, frozen=True, kw_only=True):
 
     @property
     def mates_changed(self) -> int:
-        """How many entries of both sides share their line with other such entries than before."""
+        """Number of common entries that share a line with other common entries than before."""
         return len({name for pair in (*self.separated, *self.joined) for name in pair})
 
 
 class Span(NamedTuple):
-    """The bytes of one entry: the first, and behind the last; equal where nothing is known."""
+    """The bytes of one entry, as offsets in its unit.
+
+    :param start: first byte
+    :param end: byte after the last one; equal to ``start`` if the size is unknown or 0
+    :param is_sized: whether the size is known
+    """
 
     start: int
     end: int
@@ -110,11 +117,11 @@ class Span(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to have no bytes, as a flexible array, so that it is on no line."""
+        """Whether it is known to have no bytes, e.g. a flexible array, and occupies no line."""
         return self.is_sized and self.start == self.end
 
     def lines(self, line_bytes: int) -> Lines:
-        """Return the first and the last line; of one without bytes where it would start."""
+        """Return the first and the last line; without bytes, the line of the offset."""
         last = self.end - 1 if self.end > self.start else self.start
         return self.start // line_bytes, last // line_bytes
 
@@ -122,7 +129,7 @@ class Span(NamedTuple):
 def check_line_bytes(line_bytes: int) -> None:
     """Refuse invalid line sizes.
 
-    :raises InputError: not a power of two from 16 to 4096
+    :raises InputError: the size is not a power of two from 16 to 4096
     """
     in_range = SMALLEST_LINE_BYTES <= line_bytes <= LARGEST_LINE_BYTES
     if not in_range or line_bytes.bit_count() != 1:
@@ -140,11 +147,12 @@ def spans_of(
 ) -> dict[str, Span]:
     """Return the bytes of every entry, by name.
 
-    Variables never overlap, so one ends at the latest where the next one starts; fields of a struct
-    overlap in a union.
+    Variables never overlap, so each ends at the start of the next one at the latest; fields of a
+    struct may overlap in a union.
 
     :param entries: by offset
-    :param sized: entries whose size counts; None: of all
+    :param unit_bytes: size of the unit, beyond which no entry extends; None if unknown
+    :param sized: entries whose size is used; None for all
     """
     spans: dict[str, Span] = {}
     limit = unit_bytes
@@ -180,11 +188,12 @@ def sharing_pairs(
 ) -> set[frozenset[str]]:
     """Return the unordered pairs of these names that share at least one line.
 
-    An entry known to have no bytes shares nothing.
+    An entry that is known to have no bytes shares no line.
 
-    :param names: None: all
-    :param budget: None: that of this call alone
-    :raises InputError: more pairs than a unit of a kernel can have
+    :param names: None for all entries
+    :param label: names the unit in messages
+    :param budget: None for a separate budget of this call
+    :raises InputError: more pairs than the budget has left
     """
     rows = [
         (*span.lines(line_bytes), name)
@@ -205,7 +214,7 @@ def sharing_pairs(
 
 
 class Spans(NamedTuple):
-    """The bytes of every entry of both sides, as far as both know its size."""
+    """The bytes of every entry of both sides; sizes are used only if both sides have them."""
 
     base: Mapping[str, Span]
     new: Mapping[str, Span]
@@ -214,8 +223,7 @@ class Spans(NamedTuple):
 def comparable_spans(matching: Matching, base: Unit, new: Unit) -> Spans:
     """Return the bytes that can be compared.
 
-    A size that one side does not know would look like a change of coverage, so it counts on
-    neither.
+    A size that is unknown on one side would look like a change, so it is ignored on both.
     """
     sized = sized_on_both(matching)
     return Spans(
@@ -234,9 +242,9 @@ def compare_tenants(
     """Compare which entries share lines of ``line_bytes`` bytes.
 
     :param label: names the unit in messages
-    :param budget: of all units that share it; None: of each side of this one
-    :return: the comparison, and its separated and joined pairs unordered
-    :raises InputError: more pairs on common lines than a unit of a kernel can have
+    :param budget: budget that several units share; None for a separate one per side
+    :return: the comparison, its separated pairs, and its joined pairs, both unordered
+    :raises InputError: more pairs on common lines than the budget has left
     """
     shown = None if matching.is_coverage_equal else matching.common
     base_pairs = sharing_pairs(spans.base, shown, line_bytes, label, budget)
@@ -248,7 +256,7 @@ def compare_tenants(
         {name: spans.base[name].start // line_bytes for name in names},
         {name: spans.new[name].start // line_bytes for name in names},
     )
-    # One that left with its tail still among its mates has moved away from nobody.
+    # An entry that still shares a line with all of its mates was not separated.
     movers = left & {name for pair in (*separated, *joined) for name in pair}
     shown_names = _changed_names(names, spans, base_pairs ^ new_pairs, line_bytes)
     base = _tenants(matching.base, spans.base, base_pairs, shown_names, line_bytes)
@@ -268,7 +276,8 @@ def compare_tenants(
 def _changed_names(
     names: Sequence[str], spans: Spans, changed: PairSet, line_bytes: int
 ) -> dict[str, None]:
-    # Who has other mates, or straddles on one side alone; in the order of base.
+    # Entries that share lines with other entries than before, or straddle on one side only; in the
+    # order of base.
     touched = {name for pair in changed for name in pair}
     return dict.fromkeys(
         name
@@ -286,7 +295,7 @@ def _straddles(span: Span, line_bytes: int) -> bool | None:
 
 
 def sized_on_both(matching: Matching) -> set[str]:
-    """Return who has a known size wherever it exists."""
+    """Return the entries whose size is known on every side that has them."""
     unsized = {entry.name for entry in (*matching.base, *matching.new) if entry.size is None}
     return {entry.name for entry in (*matching.base, *matching.new)} - unsized
 
@@ -338,7 +347,7 @@ def _mates(pairs: Iterable[frozenset[str]]) -> dict[str, set[str]]:
 
 
 def in_order(names: Iterable[str], spans: Mapping[str, Span]) -> tuple[str, ...]:
-    """Return names by where they start."""
+    """Return names by start offset."""
     return tuple(sorted(names, key=lambda name: (spans[name].start, name)))
 
 
@@ -348,10 +357,11 @@ def _ordered_pairs(pairs: PairSet, spans: Mapping[str, Span]) -> tuple[Pair, ...
 
 
 def _leavers(base: Mapping[str, int], new: Mapping[str, int]) -> tuple[set[str], int]:
-    # Return who left its line, and how many lines slid; both maps are name to line.
-    # A line of base continues as the line of new where most of its entries start, and vice versa.
-    # Who is not where its line continues has left it; so of two lines that became one, the
-    # smaller left, and a line of which everybody arrived has slid or stayed.
+    # Return the entries that left their line, and the number of lines that moved; both maps are
+    # from name to line. A line of base corresponds to the line of new where most of its entries
+    # start, and vice versa. Entries that are not on the corresponding line have left. So if two
+    # lines merge, the entries of the smaller one left; a line whose entries all arrived was moved
+    # or stayed.
     ahead = _majority((base[name], new[name]) for name in base)
     back = _majority((new[name], base[name]) for name in base)
     left = {
@@ -362,7 +372,8 @@ def _leavers(base: Mapping[str, int], new: Mapping[str, int]) -> tuple[set[str],
 
 
 def _majority(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
-    # Where most of each line went; of equals, the place that is nearest to it, then the lower.
+    # The line to which most entries of each line moved; for ties the nearest line, then the lower
+    # one.
     votes: dict[int, Counter[int]] = defaultdict(Counter)
     for line, target in steps:
         votes[line][target] += 1
@@ -375,21 +386,22 @@ def _majority(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 class UnitChange(Struct, frozen=True, kw_only=True):
-    """How one unit differs between two kernels.
+    """The differences of one unit between two kernels.
 
-    :param entries_base: how many entries base has
-    :param common: how many of them new has too, under the same name or renamed
-    :param unsized: those of these, by name, that have no known size on a side, so that straddling
-        and resizing are unknown
-    :param added: entries that only new has, by offset; empty where the sources do not compare
-    :param is_coverage_equal: both sides' sources see the same kinds of entries; BTF alone lacks
-        variables that a symbol table has, so what only one side has would mean nothing
-    :param lines: at the length of a cache line
-    :param line_pairs: at twice that, as prefetchers of adjacent lines see it
-    :param causes: of ``lines``, the one that explains most pairs first
-    :param are_lines_certain: the unit starts at a multiple of the line length on both sides; False
-        where it may not, so lines counted from its start may be others; None where unknown
-    :param noise: how many entries were left out, base's and new's, by what they are
+    :param entries_base: number of entries in base
+    :param common: number of entries that both have, under the same name or renamed
+    :param unsized: names of common entries whose size is unknown on a side, so that straddling and
+        resizing are unknown
+    :param added: entries that only new has, by offset; empty unless ``is_coverage_equal``
+    :param removed: entries that only base has, by offset; empty unless ``is_coverage_equal``
+    :param is_coverage_equal: True if the sources of both sides contain the same kinds of entries;
+        BTF alone lacks some variables, so entries of one side alone would be meaningless
+    :param lines: changes for single cache lines
+    :param line_pairs: changes for pairs of lines, as fetched by adjacent-line prefetchers
+    :param causes: causes of the changes in ``lines``, the one that explains most pairs first
+    :param are_lines_certain: True if the unit starts at a multiple of the line size on both sides;
+        False if it may not, so that line boundaries may differ; None if unknown
+    :param noise: number of entries that were left out in base and in new, by kind
     """
 
     name: str
@@ -412,6 +424,9 @@ class UnitChange(Struct, frozen=True, kw_only=True):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all entries share lines with the same others, and none came, went or grew."""
+        """Whether all entries share lines with the same others and straddle lines as before.
+
+        False if an entry was added, removed, renamed or resized. Entries may have moved.
+        """
         gone = self.added or self.removed or self.renamed or self.resized
         return not (self.lines.entries or gone)

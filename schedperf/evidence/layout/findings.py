@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Yield findings for layout alarms: separated hot pairs, written fields on read-mostly lines."""
+"""Yield findings for layout changes that may affect performance (alarms)."""
 
 from collections.abc import Iterator, Mapping
 
 from schedperf.evidence import finding
 from schedperf.evidence.layout.record import Grade, Layout, LayoutAlarm
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 
-# One inserted variable can raise several alarms; the best ranked ones name it, the rest is in the
-# section's own part of the report.
+# Largest number of findings. One inserted variable can raise several alarms; the report's section
+# lists all of them.
 MOST_FINDINGS = 3
 
 _GRADES: Mapping[Grade, str] = {
@@ -21,10 +21,7 @@ _GRADES: Mapping[Grade, str] = {
 
 @finding("layout_alarms", Layout)
 def layout_alarms(layout: Layout) -> Iterator[Finding]:
-    """Yield a finding for each of the best ranked alarms of a side.
-
-    Entries that are not on a hot path raise no alarm.
-    """
+    """Yield a finding for each of the :data:`MOST_FINDINGS` highest-ranked alarms of each side."""
     for compared in layout.comparisons:
         for alarm in compared.alarms[:MOST_FINDINGS]:
             yield _describe(compared.side, alarm)

@@ -21,15 +21,15 @@ from typing import Any, Literal, cast, get_args
 from msgspec import Struct
 
 from schedperf.evidence.layout.record import LayoutUse, Reader, Writer
-from schedperf.kernel.renames import newest_function
+from schedperf.inputs.kernel.renames import newest_function
 from schedperf.model.errors import InputError
 
 PathName = Literal["wakeup", "switch", "tick", "newidle", "fork", "idle", "balance"]
 
-# The paths that every task takes many times a second; the others are taken when a CPU has no work.
+# Paths that every task takes many times per second; the others are taken when a CPU has no work.
 HOT_PATHS = frozenset({"wakeup", "switch", "tick", "newidle", "fork"})
-# Paths on which a write is frequent enough to disturb who else is on the line: into and out of idle
-# is what nohz.nr_cpus was contended by.
+# Paths on which writes are frequent enough to affect other entries on the line; entering and
+# leaving idle caused the contention of nohz.nr_cpus.
 DISTURBING_PATHS = HOT_PATHS | {"idle"}
 
 _VERSION = 1
@@ -38,7 +38,7 @@ _KEYS = frozenset({"paths", "written", "read", "in", "since", "until", "only", "
 _NEEDED = frozenset({"paths", "written", "read", "in"})
 _RELEASE = re.compile(r"\d+\.\d+")
 _FUNCTION = re.compile(r"[\w./-]+\.[ch]:\w+")
-# An index into an array, and the number that a second variable of one name has.
+# An array index, and the number that is appended to a second variable with the same name.
 _INDEX = re.compile(r"\[\d*\]|#\d+")
 
 
@@ -46,12 +46,13 @@ class Use(Struct, frozen=True, kw_only=True):
     """How the scheduler uses one variable or field.
 
     :param unit: "percpu", "globals" or the struct that declares it
-    :param paths: on which it is touched
-    :param written: by whom; "rarely" is read-mostly
-    :param read: by whom
-    :param functions: who does it, "FILE:FUNCTION", of kernel/sched where the file has no directory
-    :param since: first release that has it, ``until`` the last one; None where it is not known
-    :param only: what the kernel must be built with; None where every kernel has it
+    :param paths: paths on which it is accessed
+    :param written: which CPUs write it; "rarely" means read-mostly
+    :param read: which CPUs read it
+    :param functions: accessing functions, "FILE:FUNCTION"; in kernel/sched if FILE has no directory
+    :param since: first release that has it, "6.7"; None if unknown
+    :param until: last release that has it; None if unknown
+    :param only: required kernel option or patch series; None if every kernel has it
     :param was: earlier names
     """
 
@@ -73,18 +74,22 @@ class Use(Struct, frozen=True, kw_only=True):
 
     @property
     def is_read_mostly(self) -> bool:
-        """Whether its line can stay in the caches of all readers."""
+        """Whether it is read-mostly, so that its line stays in the caches of all readers."""
         return self.written == "rarely"
 
     @property
     def is_disturbing(self) -> bool:
-        """Whether other CPUs write it on hot paths, so that its line moves between CPUs."""
+        """Whether other CPUs write it often, so that its line moves between CPUs.
+
+        Often means on hot paths, or when a CPU enters or leaves idle.
+        """
         return self.written == "remote" and not DISTURBING_PATHS.isdisjoint(self.paths)
 
 
 class Together(Struct, frozen=True, kw_only=True):
-    """Names that were measured to be faster on one line.
+    """Variables or fields that were measured to be faster on one line.
 
+    :param unit: unit of all names
     :param effect: measured effect and machine
     :param reference: source of the measurement
     """
@@ -96,7 +101,14 @@ class Together(Struct, frozen=True, kw_only=True):
 
 
 class Apart(Struct, frozen=True, kw_only=True):
-    """Names that were measured to be slower on a line with ``others``."""
+    """Variables or fields that were measured to be slower if they share a line with others.
+
+    :param unit: unit of all names
+    :param names: none of them should share a line with any of ``others``
+    :param others: they may share a line with each other
+    :param effect: measured effect and machine
+    :param reference: source of the measurement
+    """
 
     unit: str
     names: tuple[str, ...]
@@ -108,9 +120,9 @@ class Apart(Struct, frozen=True, kw_only=True):
 class HeatTable(Struct, frozen=True, kw_only=True):
     """The whole table.
 
-    :param uses: by unit and name
-    :param embedded: by unit, field and the struct that it is
-    :param inlined: the callers of functions that have no name of their own in a profile
+    :param uses: by unit and name, also by earlier names
+    :param embedded: by unit, the variables or fields that are structs, with the struct's name
+    :param inlined: by function that is inlined and so does not appear in profiles, its callers
     """
 
     uses: Mapping[tuple[str, str], Use]
@@ -120,9 +132,10 @@ class HeatTable(Struct, frozen=True, kw_only=True):
     apart: tuple[Apart, ...]
 
     def find(self, unit: str, entry: str) -> Use | None:
-        """Return what is known of an entry of a unit; None: its heat is unknown.
+        """Return the use of an entry of a unit; None if it is not in the table.
 
-        What the table says of a field holds for all that is in it.
+        A row for a field applies to all members of that field. A member of an embedded struct has
+        the row of the struct's field if there is one.
         """
         parts = _INDEX.sub("", entry).split(".")
         for count in range(len(parts), 0, -1):
@@ -134,24 +147,27 @@ class HeatTable(Struct, frozen=True, kw_only=True):
         return None
 
     def common_functions(self, first: Use, second: Use) -> tuple[str, ...]:
-        """Return the functions that access both entries, under their newest names, sorted."""
+        """Return the newest names, sorted, of the functions that access both entries."""
         return tuple(sorted(self.function_names(first) & self.function_names(second)))
 
     def function_names(self, use: Use) -> frozenset[str]:
-        """Return the functions that access it, under their newest names, without files."""
+        """Return the accessing functions by their newest names, without files."""
         return frozenset(newest_function(each.rpartition(":")[2]) for each in use.functions)
 
     def sampled_names(self, use: Use) -> frozenset[str]:
-        """Return the accessing functions as they appear in samples, under their newest names."""
+        """Return the accessing functions by their newest names, and the callers of inlined ones.
+
+        Samples of an inlined function are attributed to its caller.
+        """
         own = self.function_names(use)
         return own.union(*(self.inlined.get(name, ()) for name in own))
 
     def is_together(self, first: Use, second: Use) -> bool:
-        """Whether both were measured to be faster on one line."""
+        """Return whether both were measured to be faster on one line."""
         return any(_has(group, first) and _has(group, second) for group in self.together)
 
     def apart_of(self, first: Use, second: Use) -> Apart | None:
-        """Return the measurement by which both are faster on different lines."""
+        """Return the measurement that both are faster on different lines; None without one."""
         for rule in self.apart:
             if first.unit == second.unit == rule.unit:
                 pairs = ((first.name, second.name), (second.name, first.name))
@@ -166,13 +182,16 @@ def _has(group: Together, use: Use) -> bool:
 
 @cache
 def heat_table() -> HeatTable:
-    """Return the table that comes with this package."""
+    """Return the table of this package."""
     text = (files("schedperf.evidence.layout") / "heat.toml").read_text(encoding="utf-8")
     return parse_heat(text, "heat.toml")
 
 
 def describe_use(name: str, use: Use | None) -> LayoutUse:
-    """Return the functions that access an entry; empty if ``use`` is None."""
+    """Return the record of how an entry is used.
+
+    :param use: None if the entry is not in the table; the record then has no paths and functions
+    """
     return LayoutUse(
         name=name,
         paths=use.paths if use else (),
@@ -183,17 +202,18 @@ def describe_use(name: str, use: Use | None) -> LayoutUse:
 
 
 def known_uses(unit: str, names: Iterable[str]) -> tuple[LayoutUse, ...]:
-    """Return the functions that access these entries of a unit, from the table."""
+    """Return how these entries of a unit are used; entries not in the table are left out."""
     uses = ((name, heat_table().find(unit, name)) for name in names)
     return tuple(describe_use(name, use) for name, use in uses if use is not None)
 
 
 def parse_heat(text: str, label: str) -> HeatTable:
-    """Read a table.
+    """Parse a table.
 
     :param label: for messages
-    :raises InputError: it is invalid TOML, of another version, or a row lacks something or has an
-        unknown word
+    :raises InputError: the text is invalid TOML or has another version; a row lacks a key, or has
+        an unknown key or an invalid value; a name has two rows; or a measured set names a variable
+        without a row
     """
     try:
         tree = tomllib.loads(text)
@@ -277,7 +297,7 @@ def _apart(row: Mapping[str, Any], label: str) -> Apart:
 
 
 def _refuse_unknown_names(table: HeatTable, label: str) -> None:
-    # A set of a name that no row explains would never be found in a kernel.
+    # A set with a name that has no row would never match a kernel.
     named = [(rule.unit, rule.names) for rule in table.together]
     named += [(rule.unit, (*rule.names, *rule.others)) for rule in table.apart]
     for unit, names in named:

@@ -30,7 +30,7 @@ from schedperf.evidence.layout.record import (
 )
 from schedperf.evidence.layout.sheets import Sheet
 from schedperf.evidence.layout.structs import holes, padding
-from schedperf.model.comparison import BASE
+from schedperf.model.base_new import BASE
 from schedperf.model.errors import InputError
 
 
@@ -44,13 +44,14 @@ def map_kernel(
 ) -> LayoutMap:
     """Describe the layout of one kernel.
 
-    :param line_bytes: length of a cache line; None: as :func:`choose_line_bytes` says
-    :param kinds: of units to describe
-    :param whole: names of structs that are drawn whole: "rq"; the others are counted
-    :param hot: what is drawn with all that shares its lines, and advised on: variables, and fields
-        as "rq.nr_running"; empty: what the table of hot variables knows of the per-CPU section
-        and the global variables
-    :raises InputError: nothing that was asked for is there, or a line that no cache has
+    :param line_bytes: cache line size; None to use :func:`choose_line_bytes`
+    :param kinds: kinds of units to describe
+    :param whole: names of structs that are drawn completely, e.g. "rq"; others are only counted
+    :param hot: entries to draw with all others on their lines, and to advise on: variables, and
+        fields like "rq.nr_running"; empty for the per-CPU and global variables in the table of hot
+        variables
+    :raises InputError: the kernel has none of the requested units, a name in ``hot`` is unknown,
+        there are too many of them, the line size is invalid, or a unit exceeds the limits
     """
     used, origin = choose_line_bytes([kernel], line_bytes)
     unit_names = _wanted(kernel, kinds)
@@ -165,10 +166,10 @@ def _counts(sheet: Sheet, line_bytes: int, hot: Sequence[str]) -> LayoutMapCount
 
 
 def count_lines(unit: Unit, line_bytes: int) -> int:
-    """Return on how many lines a unit is.
+    """Return the number of lines that a unit occupies.
 
-    All bytes of a struct count, as in pahole, holes and padding too; of a section the lines that
-    somebody is on.
+    For a struct of known size, all bytes count, including holes and padding, as in pahole; for a
+    section, only lines with entries.
     """
     if unit.kind == "struct" and unit.size is not None:
         return -(-unit.size // line_bytes)
@@ -177,7 +178,7 @@ def count_lines(unit: Unit, line_bytes: int) -> int:
 
 
 def _covered(ends: Iterable[tuple[int, int]]) -> int:
-    # Lines that somebody is on; a cpumask of a section may be on several.
+    # Lines with entries; a large entry such as a cpumask may occupy several.
     count, behind = 0, 0
     for first, last in sorted(ends):
         count += max(last + 1 - max(first, behind), 0)

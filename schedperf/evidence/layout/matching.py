@@ -15,14 +15,14 @@ from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutRename, LayoutResize
 from schedperf.model.errors import InputError
 
-# Entries of one unit: the globals of a distribution's kernel are some 60,000.
+# Largest number of entries of one unit; a distribution's kernel has about 60,000 globals.
 MOST_ENTRIES = 500_000
-# Offsets and sizes, in bytes: beyond it no section of a kernel reaches.
+# Largest offset or size in bytes, above that of any kernel section.
 MOST_BYTES = 1 << 40
-# Names this alike (difflib's ratio, 1 is equal) may be one entry renamed; select_idle_mask and
-# select_rq_mask have 0.87, root_domain's overload and overloaded 0.89.
+# Least similarity of names (difflib's ratio, 1 is equal) for an inferred rename; select_idle_mask
+# and select_rq_mask have 0.87, overload and overloaded of root_domain 0.89.
 ALIKE = 0.6
-# Neighbours that one commit renames at once; more is a struct replaced by another.
+# Largest number of adjacent entries that one commit renames; more means that a struct was replaced.
 MOST_RENAMED_TOGETHER = 64
 
 _WORDS = re.compile(r"[._\[\]]+")
@@ -33,9 +33,12 @@ class Matching(Struct, frozen=True, kw_only=True):
 
     :param base: by offset
     :param new: by offset; a renamed entry has its base name here
-    :param common: names that both have
-    :param added: entries that only new has; empty where the sources see different kinds of entries
+    :param common: names of entries that both have
+    :param added: entries that only new has; empty unless ``is_coverage_equal``
+    :param removed: entries that only base has; empty unless ``is_coverage_equal``
+    :param renamed: empty unless ``is_coverage_equal``; other aliases of one address are not renames
     :param resized: entries whose two known sizes differ
+    :param is_coverage_equal: True if the sources of both sides contain the same kinds of entries
     """
 
     base: tuple[Entry, ...]
@@ -49,9 +52,11 @@ class Matching(Struct, frozen=True, kw_only=True):
 
 
 def match_entries(base: Unit, new: Unit) -> Matching:
-    """Find each entry of base in new: by name, by alias, by a known rename, by an inferred one.
+    """Match the entries of base and new by name, alias, known rename, or inferred rename.
 
-    :raises InputError: a unit has more entries, or larger ones, than a kernel can have
+    Renames are only considered if the sources of both sides contain the same kinds of entries.
+
+    :raises InputError: a unit has more or larger entries than any kernel
     """
     base_entries, new_entries = _in_order(base), _in_order(new)
     is_coverage_equal = sees_all(base) == sees_all(new)
@@ -76,9 +81,10 @@ def match_entries(base: Unit, new: Unit) -> Matching:
 
 
 def sees_all(unit: Unit) -> bool:
-    """Whether the unit's sources show every entry.
+    """Return whether the sources of a unit contain every entry.
 
-    BTF has all fields of a struct, but of variables not those that are static in a function.
+    Symbol tables do. BTF has all fields of a struct, but lacks variables that are static in a
+    function.
     """
     return unit.kind == "struct" or unit.sources[:1] != ("BTF",)
 
@@ -104,7 +110,7 @@ def _position(entry: Entry) -> tuple[int, int]:
 
 
 def _told_apart(entries: Iterable[Entry]) -> Iterator[Entry]:
-    # Unnamed bit fields and static variables of one name are distinguished by their order.
+    # Unnamed bit fields and static variables with the same name are distinguished by their order.
     seen: dict[str, int] = {}
     taken: set[str] = set()
     for entry in entries:
@@ -126,7 +132,7 @@ def _call(entries: tuple[Entry, ...], called: Mapping[str, str]) -> tuple[Entry,
 
 
 def _aliased(base: Sequence[Entry], new: Sequence[Entry]) -> dict[str, str]:
-    # A source may prefer another of two names of one address; new name to base name.
+    # Maps new names to base names if the sources chose different aliases of one address.
     base_names, new_names = {entry.name for entry in base}, {entry.name for entry in new}
     called: dict[str, str] = {}
     alias_of = {alias: entry.name for entry in base for alias in entry.aliases}
@@ -204,15 +210,16 @@ def _known(
 
 
 def _is_known_rename(base: Entry, new: Entry) -> bool:
-    # task_struct.state became smaller with its new name, so the size says nothing here; one that
-    # became a struct of its own is another field.
+    # task_struct.state became smaller when it was renamed, so sizes are not compared; a field that
+    # became a struct is a different field.
     return (base.bits is None) == (new.bits is None)
 
 
 def _inferred(
     base: tuple[Entry, ...], new: tuple[Entry, ...], common: set[str]
 ) -> Iterator[LayoutRename]:
-    # Between the same two neighbours as many entries vanished as came, each like the other.
+    # Between the same two neighbours, as many entries were removed as added, pairwise with similar
+    # names.
     new_runs = dict(_runs(new, common))
     for neighbours, run in _runs(base, common):
         new_run = new_runs.get(neighbours, ())
@@ -232,8 +239,8 @@ Run = tuple[tuple[Entry, int | None], ...]
 def _runs(
     entries: tuple[Entry, ...], common: set[str]
 ) -> Iterator[tuple[tuple[str | None, str | None], Run]]:
-    # Neighbouring entries that only this side has, each with its bytes up to the next entry,
-    # by the names before and after.
+    # Adjacent entries that only this side has, with the bytes up to the next entry, by the names
+    # before and after.
     run: list[tuple[Entry, int | None]] = []
     before: str | None = None
     for index, entry in enumerate(entries):
@@ -261,7 +268,7 @@ def _is_alike(base: Entry, new: Entry, is_room_equal: bool) -> bool:  # noqa: FB
 
 
 def _are_names_alike(base: str, new: str) -> bool:
-    # What the paths have in common in front says nothing of the fields.
+    # A common prefix of the paths is ignored.
     base_path, new_path = base.split("."), new.split(".")
     while len(base_path) > 1 and len(new_path) > 1 and base_path[0] == new_path[0]:
         base_path, new_path = base_path[1:], new_path[1:]

@@ -16,19 +16,20 @@ from schedperf.model.text import list_some
 SMALLEST_LINE_BYTES = 16
 LARGEST_LINE_BYTES = 4096
 
-# Entries without a size that a sentence spells out.
+# Largest number of entries without a size that a sentence names.
 MOST_UNSIZED = 3
 
 
 class Entry(Struct, frozen=True, kw_only=True):
     """One variable of a section or one field of a struct.
 
-    :param name: of a field the path from the unit, as C writes it: ``avg.load_avg``
+    :param name: for a field, the path from the unit in C notation: ``avg.load_avg``
     :param offset: bytes from the unit's start
-    :param size: bytes; None where the source knows no sizes
-    :param bits: of a bit field its first bit, counted from the unit's start in bits, and how many
-    :param type: as C writes it: ``u64``, ``struct sched_avg``; None where unknown
-    :param letter: of a variable, nm's: "D" global, "d" static
+    :param size: bytes; None if unknown
+    :param bits: for a bit field, its first bit, counted from the unit's start, and number of bits;
+        None for other entries
+    :param type: in C notation: ``u64``, ``struct sched_avg``; None if unknown
+    :param letter: for a variable, nm's letter, e.g. "D" global, "d" static; "" for a field
     :param aliases: other names of the same bytes
     """
 
@@ -42,18 +43,18 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Unit(Struct, frozen=True, kw_only=True):
-    """Named bytes whose start is aligned to a cache line, or to ``alignment``.
+    """The per-CPU section, the global variables, or a struct or union.
 
-    :param name: "percpu", "struct rq", "globals"
-    :param size: bytes; None where unknown
-    :param alignment: of the unit's start in bytes; None where it is unknown. BTF has none, so that
-        of a struct is inferred from its entries, as ``is_alignment_inferred`` says
-    :param entries: by offset; of a struct the leaves: fields that have no fields of their own
-    :param groups: the kernel's own ``__cacheline_group_begin/end`` marks: name to first and last
-        byte
-    :param sources: where names and offsets come from, then where sizes come from
-    :param noise: how many entries were left out as noise, by what they are
-    :param notes: what weakens it, one sentence each
+    :param name: "percpu", "globals", "struct rq", "union NAME", or a typedef of a struct
+    :param size: bytes; None if unknown
+    :param alignment: alignment of the unit's start in bytes; None if unknown. BTF has no
+        alignments, so that of a struct is inferred from its entries (``is_alignment_inferred``)
+    :param entries: by offset; for a struct only the leaf fields, which have no members
+    :param groups: first and last byte of each ``__cacheline_group_begin/end`` of a struct, or of
+        the hot part of the per-CPU section, by name
+    :param sources: the source of names and offsets; a second element is the source of sizes
+    :param noise: number of entries left out as noise, by kind
+    :param notes: limitations, one sentence each
     """
 
     name: str
@@ -71,14 +72,14 @@ class Unit(Struct, frozen=True, kw_only=True):
 class Kernel(Struct, frozen=True, kw_only=True):
     """The layout of one kernel.
 
-    :param label: how reports call it
-    :param machine: "x86_64", "arm64" …; None where the source does not say
-    :param pointer_bytes: 4 or 8; None where unknown
-    :param is_big_endian: None where unknown
-    :param build_id: hexadecimal; None where the source, e.g. System.map or BTF, has none
+    :param label: name in reports
+    :param machine: "x86_64", "arm64" …; None if unknown
+    :param pointer_bytes: 4 or 8; None if unknown
+    :param is_big_endian: None if unknown
+    :param build_id: hexadecimal; None if the source has none, e.g. System.map or BTF
     :param units: by name
-    :param unknown: what was asked for and cannot be seen, name to reason: "struct rq" to
-        "struct layouts need BTF or DWARF, not a symbol table"
+    :param unknown: reasons for requested but unknown units, by name: "struct rq" to "struct layouts
+        need BTF or DWARF, not a symbol table"
     """
 
     label: str
@@ -92,7 +93,11 @@ class Kernel(Struct, frozen=True, kw_only=True):
     build_id: str | None = None
 
 
-def say_unsized(names: Sequence[str]) -> str:
-    """Return the entries of unknown size as text: ``the size of wake_up_klogd_work is unknown``."""
+def describe_unsized(names: Sequence[str]) -> str:
+    """Return a clause about entries of unknown size.
+
+    >>> describe_unsized(["wake_up_klogd_work"])
+    'the size of wake_up_klogd_work is unknown'
+    """
     listed = list_some(names, MOST_UNSIZED)
     return f"the sizes of {listed} are unknown" if names[1:] else f"the size of {listed} is unknown"

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from schedperf.evidence.layout.model import Entry, Unit
 
-# Orders of up to this many are all tried: 8! is 40,320 before equal ones are left out. The sets
-# that were measured have two to eight members.
+# Up to this number of blocks, all orders are tried (8! = 40,320, less equivalent ones). The
+# measured sets have two to eight members.
 MOST_EXACT = 8
-# What plain C types are aligned to at most, in bytes: of long and pointers on 64 bit. A larger
-# alignment is asked for in the source and seen by the gap that it makes.
+# Largest natural alignment of C types in bytes: that of long and pointers on 64 bit. A larger
+# alignment is requested in the source and visible by the gap that it causes.
 NATURAL_ALIGNMENT = 8
 
 
 class Block(Struct, frozen=True, kw_only=True):
     """Bytes that move as a whole.
 
-    :param name: of a struct's member its first path component
+    :param name: name of the entry; for several fields of a struct, their first path component
     :param size: bytes, at least 1
     :param alignment: bytes, a power of two
     """
@@ -30,11 +30,11 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 class Packing(Struct, frozen=True, kw_only=True):
-    """How few lines blocks need.
+    """The number of lines that blocks need.
 
-    :param at_least: no order needs fewer lines
-    :param lines: how many ``order`` takes if it begins at a line; ``at_least`` where all orders
-        were tried
+    :param at_least: lower bound for all orders
+    :param lines: number of lines of ``order`` if it begins at a line; equals ``at_least`` if all
+        orders were tried
     """
 
     at_least: int
@@ -48,21 +48,24 @@ class Packing(Struct, frozen=True, kw_only=True):
 
 
 def align_up(offset: int, alignment: int) -> int:
-    """Return the first multiple of an alignment that is not before an offset."""
+    """Round an offset up to a multiple of an alignment."""
     return -(-offset // alignment) * alignment
 
 
 def span_lines(start: int, size: int, line_bytes: int) -> range:
-    """Return the lines that bytes lie on."""
+    """Return the numbers of the lines that contain these bytes; size 0 counts as one byte."""
     return range(start // line_bytes, (start + max(size, 1) - 1) // line_bytes + 1)
 
 
 def fewest_lines(blocks: Iterable[Block], line_bytes: int) -> Packing:
-    """Return the fewest lines that blocks can occupy, declared one after the other.
+    """Find an order in which consecutive blocks occupy few lines.
+
+    It is the best order for up to :data:`MOST_EXACT` blocks. More blocks are only sorted by falling
+    alignment and size.
 
     :param line_bytes: a power of two
     """
-    # Large alignments first leaves no padding where sizes are multiples of them.
+    # Sorting by falling alignment needs no padding if sizes are multiples of alignments.
     ordered = sorted(blocks, key=lambda block: (-block.alignment, -block.size, block.name))
     at_least = -(-sum(block.size for block in ordered) // line_bytes)
     best = ordered
@@ -83,8 +86,8 @@ def _lines(blocks: Sequence[Block], line_bytes: int) -> int:
 
 
 def _search(blocks: Sequence[Block], line_bytes: int) -> list[Block]:
-    # Depth first. How it goes on depends on where it ends, what is left and how many lines are
-    # taken, so no such state is tried twice.
+    # Depth-first search. The rest depends only on the end offset, the remaining blocks and the
+    # number of lines, so no such state is tried twice.
     best, best_lines = list(blocks), _lines(blocks, line_bytes)
     seen: set[tuple[int, frozenset[int], int]] = set()
 
@@ -106,9 +109,9 @@ def _search(blocks: Sequence[Block], line_bytes: int) -> list[Block]:
 
 
 class Atom(Struct, frozen=True, kw_only=True):
-    """Entries that move as a whole: a member with all that is in it, or one variable.
+    """Entries that move as a whole: a member with its inner fields, or one variable.
 
-    :param lead: bytes in front of it that belong to nobody that is known
+    :param lead: bytes before it that belong to no known entry
     """
 
     block: Block
@@ -117,17 +120,20 @@ class Atom(Struct, frozen=True, kw_only=True):
 
     @property
     def start(self) -> int:
-        """Where it is in the unit's own layout, in bytes."""
+        """Its offset in the unit's current layout, in bytes."""
         return self.entries[0].offset
 
 
 class Arrangement(Struct, frozen=True, kw_only=True):
-    """Where atoms are, in bytes.
+    """Offsets of atoms, in bytes.
 
-    :param first: from this atom on, and before ``last``, it differs from the unit's own layout
-    :param order: of the members of the hot set
-    :param after: what they stand behind; None: at the unit's start
-    :param is_aligned: whether the first of them is aligned to a line
+    :param first: index of the first atom that differs from the unit's current layout
+    :param last: index after the last atom that differs; equal to ``first`` if none does
+    :param atoms: in the order of this arrangement
+    :param starts: offset of each atom
+    :param order: order of the members of the hot set
+    :param after: the entry before them; None at the unit's start
+    :param is_aligned: True if the first of them is aligned to a line
     """
 
     first: int
@@ -140,10 +146,10 @@ class Arrangement(Struct, frozen=True, kw_only=True):
 
 
 def atoms_of(unit: Unit, line_bytes: int) -> tuple[Atom, ...]:
-    """Return what of a unit can be moved, by offset.
+    """Return the atoms of a unit, by offset.
 
-    What begins within another entry, as in a union, and what has the same first path component
-    as the one before it, goes with it.
+    Entries that begin within another entry, as in a union, belong to one atom. So do adjacent
+    fields of a struct with the same first path component.
     """
     atoms: list[Atom] = []
     gathered: list[Entry] = []
@@ -154,7 +160,7 @@ def atoms_of(unit: Unit, line_bytes: int) -> tuple[Atom, ...]:
         if gathered and entry.offset >= end and not _is_same_member(unit, entry, gathered[-1]):
             atoms.append(_atom(unit, gathered, previous_end, end, line_bytes))
             gathered, previous_end = [], end
-        # An unknown size ends at the latest where the next entry begins.
+        # An entry of unknown size ends at the start of the next entry at the latest.
         size = entry.size if entry.size is not None else max(limit - entry.offset, 1)
         gathered.append(entry)
         end = max(end, entry.offset + size)
@@ -164,7 +170,7 @@ def atoms_of(unit: Unit, line_bytes: int) -> tuple[Atom, ...]:
 
 
 def _is_same_member(unit: Unit, first: Entry, second: Entry) -> bool:
-    # Variables are no members of anything, whatever dots their names have.
+    # Variables have no members, even if their names contain dots.
     return unit.kind == "struct" and _member(first) == _member(second)
 
 
@@ -186,8 +192,8 @@ def _atom(unit: Unit, entries: list[Entry], previous: int, end: int, line_bytes:
 
 
 def _alignment(start: int, size: int, gap: int, entries: int, line_bytes: int) -> int:
-    # The largest that the place allows, so that no real one can be violated: that of its type,
-    # or a line's where a gap in front of it or its own length says that more was asked for.
+    # The largest alignment that the offset allows, so that no real one is violated: that of the
+    # type, or of a line if the preceding gap or the size indicates a larger one.
     natural = min(_power(size) if entries == 1 else NATURAL_ALIGNMENT, NATURAL_ALIGNMENT)
     most = natural
     if gap >= natural or size >= line_bytes:
@@ -196,12 +202,16 @@ def _alignment(start: int, size: int, gap: int, entries: int, line_bytes: int) -
 
 
 def _power(number: int) -> int:
-    # The largest power of two that divides it; 0 is divided by all.
+    # The largest power of two that divides the offset; unlimited for 0.
     return number & -number or 1 << 30
 
 
 def as_it_is(atoms: tuple[Atom, ...], hot: frozenset[str]) -> Arrangement:
-    """Return the unit's own layout."""
+    """Return the unit's current layout.
+
+    :param atoms: of the unit, by offset
+    :param hot: names of the blocks of the hot set
+    """
     names = [atom.block.name for atom in atoms]
     first = next((index for index, name in enumerate(names) if name in hot), 0)
     return Arrangement(
@@ -224,10 +234,13 @@ def laid_out(
     *,
     is_aligned: bool,
 ) -> Arrangement:
-    """Return where atoms in a new order come to lie.
+    """Return the offsets of atoms in a new order.
 
-    :param bounds: first and behind the last atom of which the order differs; before them all is
-        as it was, and behind them as soon as an atom is where it was
+    :param now: the unit's current layout
+    :param atoms: in the new order
+    :param bounds: range of atoms whose order differs; atoms before it keep their offsets, and so do
+        all atoms from the first one after it whose offset is unchanged
+    :param order: as in :class:`Arrangement`, like ``after`` and ``is_aligned``
     """
     first, last = bounds
     starts = list(now.starts)
@@ -252,7 +265,7 @@ def laid_out(
 
 
 def entries_of(arrangement: Arrangement, part: slice = slice(None)) -> Iterator[Entry]:
-    """Yield the entries of a part of the atoms where the arrangement has them."""
+    """Yield the entries of a range of atoms with their offsets in the arrangement."""
     for atom, start in zip(arrangement.atoms[part], arrangement.starts[part], strict=True):
         shift = start - atom.start
         for entry in atom.entries:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Predict the layout without some edits."""
+"""Predict the layout of new without some edits."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from schedperf.evidence.layout.cotenancy import Lines
 
 
 class TooMuchWork(Exception):
-    """The differences are too many to try each of them."""
+    """There are too many differences to try each of them."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """Steps that are left, so that hostile layouts cannot make the search endless."""
+    """Remaining steps of the search, which limit its time for untrusted layouts."""
 
     steps: int
 
     def spend(self, steps: int) -> None:
-        """Take steps.
+        """Subtract steps.
 
-        :raises TooMuchWork: none are left
+        :raises TooMuchWork: fewer steps are left
         """
         self.steps -= steps
         if self.steps < 0:
@@ -31,13 +31,13 @@ class Budget:
 
 
 class Trial(Struct, frozen=True):
-    """What undoing some edits changes.
+    """The effect of undoing some edits.
 
-    :param offsets: where the atoms come to lie that move, by index; None: it is gone
-    :param toggled: atoms whose own bytes change
-    :param first: slot where the change starts
-    :param last: slot behind which all is as before, but for the slide
-    :param slide: whole lines, in bytes, that everything behind ``last`` slides by
+    :param offsets: offsets of the atoms that move, by index; None for a removed atom
+    :param toggled: atoms whose size or inner offsets change
+    :param first: first affected slot
+    :param last: slot after which everything is unchanged except for the slide
+    :param slide: distance in bytes, in whole lines, by which everything after ``last`` moves
     """
 
     offsets: Mapping[int, int | None]
@@ -47,14 +47,14 @@ class Trial(Struct, frozen=True):
     slide: int
 
     def touches(self, trial: "Trial") -> bool:
-        """Whether both change a common stretch of the chain."""
+        """Return whether both affect a common range of the chain."""
         return self.first <= trial.last and trial.first <= self.last
 
 
 class Prediction:
-    """New, with some edits undone.
+    """The layout of new with some edits undone.
 
-    :ivar offsets: where each atom is, by index; None: not there
+    :ivar offsets: offset of each atom, by index; None if absent
     :ivar undone: edits that are undone, by index
     """
 
@@ -71,11 +71,21 @@ class Prediction:
         self._walk(0, len(chain.slots), frozenset(), {}, keep=True)
 
     def without(self, edits: Iterable[int]) -> Trial:
-        """Predict what undoing these edits too would change."""
+        """Predict the effect of additionally undoing these edits, or redoing undone ones.
+
+        The prediction itself stays as it is.
+
+        :param edits: indices of edits, at least one
+        :raises TooMuchWork: the budget is exhausted
+        """
         return self._try(frozenset(edits), keep=False)
 
     def undo(self, edits: Iterable[int]) -> Trial:
-        """Undo these edits, or make them again where they are undone."""
+        """Undo these edits, or redo undone ones, and return the effect.
+
+        :param edits: indices of edits, at least one
+        :raises TooMuchWork: the budget is exhausted
+        """
         return self._try(frozenset(edits), keep=True)
 
     def _try(self, edits: frozenset[int], *, keep: bool) -> Trial:
@@ -103,13 +113,13 @@ class Prediction:
         *,
         keep: bool,
     ) -> tuple[int, int]:
-        # Place the atoms from a slot on, until all that follows is as it was or slides by whole
-        # lines; return the slot and how far the rest slides.
+        # Place the atoms from a slot on, until the rest is unchanged or moves by whole lines;
+        # return that slot and the distance.
         slots, atoms = self._chain.slots, self._chain.atoms
         undone = self.undone ^ edits
         cursor = self._ends[first - 1] if first else 0
         before = self._before[first - 1] if first else NOBODY
-        # Who is still on the line where the slide begins may share it with who does not slide.
+        # Atoms on the line where the slide begins may share it with atoms that do not move.
         fence: int | None = None
         for at in range(first, len(slots)):
             index, edit, is_new = slots[at]
@@ -119,7 +129,7 @@ class Prediction:
                 cursor = offset + atom.used[atom.resized == NOBODY or atom.resized not in undone]
                 before = index
                 if edit in edits:
-                    # Its other slot, which may come later, must not take it away again.
+                    # A later slot of the same atom must not remove it again.
                     moved[index] = offset
                 self._note(index, offset, moved, at if keep else None)
             elif edit in edits and moved.get(index) is None:
@@ -138,7 +148,7 @@ class Prediction:
         return len(slots) - 1, 0
 
     def _slide(self, first: int, slide: int) -> None:
-        # Everything from a slot on moves by whole lines.
+        # Move everything from a slot on by whole lines.
         for at in range(first, len(self._ends)):
             self._ends[at] += slide
             index, _, _ = self._chain.slots[at]
@@ -149,7 +159,7 @@ class Prediction:
     def _note(
         self, index: int, offset: int | None, moved: dict[int, int | None], slot: int | None
     ) -> None:
-        # Where the search places an atom, for good if it says at which slot.
+        # The offset of an atom during the search; final if the slot is given.
         if offset != self.offsets[index] or index in moved:
             moved[index] = offset
         if slot is not None:
@@ -157,9 +167,10 @@ class Prediction:
             self._slot_of[index] = slot
 
     def lines_of(self, name: str, size: int, trial: Trial | None) -> Lines | None:
-        """Return the lines of an entry; None where it is not there.
+        """Return the first and the last line of an entry; None if it is absent.
 
-        :param size: bytes; 0 where unknown
+        :param size: bytes; 0 if unknown
+        :param trial: its edits are undone as well; None for none
         """
         index = self._chain.atom_of[name]
         offset = self.offsets[index]
@@ -173,7 +184,11 @@ class Prediction:
         return start // self._line_bytes, (start + max(size, 1) - 1) // self._line_bytes
 
     def side_of(self, index: int, trial: Trial | None) -> int:
-        """Return whose bytes an atom has: 0 base's, 1 new's."""
+        """Return the side whose size an atom has: 0 for base, 1 for new.
+
+        :param index: index of the atom
+        :param trial: its edits are undone as well; None for none
+        """
         resized = self._chain.atoms[index].resized
         is_undone = resized in self.undone
         if trial is not None and index in trial.toggled:
@@ -182,8 +197,8 @@ class Prediction:
 
 
 def _strides(chain: Chain, line_bytes: int) -> list[int]:
-    # By slot, the bytes that everything behind it can slide by without any other change: whole
-    # lines, and multiples of every alignment there.
+    # By slot, the distance by which everything after it can move without other changes: whole
+    # lines, and a multiple of every alignment there.
     strides = []
     stride = line_bytes
     for index, _, _ in reversed(chain.slots):
@@ -195,8 +210,8 @@ def _strides(chain: Chain, line_bytes: int) -> list[int]:
 
 
 def _place(atom: Atom, cursor: int, before: int, undone: set[int]) -> int:
-    # Behind the predecessor that a side knows as that side does; behind another one with the
-    # smaller of both gaps.
+    # After the predecessor of one side, use the gap of that side; after another predecessor, the
+    # smaller gap.
     seat = _seat(atom, before, undone)
     return round_up(cursor, seat.alignment) + seat.gap
 

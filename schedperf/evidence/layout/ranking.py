@@ -6,10 +6,11 @@
     ranking = rank_change(compare_units(base, new, 64), base, new)
     [(alarm.rule, alarm.grade, alarm.pairs) for alarm in ranking.alarms]
 
-A rule raises an alarm if, by the table of hot variables, a change may affect performance. Alarms do
-not predict the cost: the same separation cost 27% on one CPU and nothing on two others. Entries
-that moved and are not in the table have an unknown access frequency and raise no alarm. Neither do
-separated entries that no code writes at run time.
+A rule raises an alarm if, by the table of hot variables, by memory samples or by the kernel's
+cacheline groups, a change may affect performance. Alarms do not predict the cost: the same
+separation cost 27% on one CPU and nothing on two others. Entries that moved and are in none of
+these have an unknown access frequency and raise no alarm. Neither do separated entries that no code
+writes at run time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from schedperf.evidence.layout.alarms import Facts, Found, find_all, find_only_read
 from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.heat import HeatTable, heat_table
-from schedperf.evidence.layout.model import Unit, say_unsized
+from schedperf.evidence.layout.model import Unit, describe_unsized
 from schedperf.evidence.layout.record import (
     Grade,
     LayoutAlarm,
@@ -35,9 +36,9 @@ from schedperf.evidence.layout.record import (
 # Best evidence first.
 GRADES: tuple[Grade, ...] = get_args(Grade)
 RULES: tuple[Rule, ...] = get_args(Rule)
-# Rules about entries that part or meet: their evidence is the row of the pair itself.
+# Rules about separated or joined entries: their evidence is the row of the pair.
 PAIR_RULES: tuple[Rule, ...] = ("separated", "joined")
-# Entries that the name of an alarm's row spells out.
+# Largest number of entries in the name of an alarm's row.
 MOST_IN_ROW = 2
 
 NO_CLAIM = (
@@ -51,7 +52,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
     :param alarms: best evidence first
     :param regained: sets that share a line again or occupy fewer lines in new
-    :param only_read: separated pairs that are used together, but that nobody writes at run time
+    :param only_read: separated pairs that are used together, but not written at run time
     :param unknown_heat: entries that moved or were added and are not in the table
     :param quiet: entries that moved or were added, are in the table, and are in no alarm
     """
@@ -75,9 +76,10 @@ def rank_change(
 ) -> Ranking:
     """Rank the changes of a unit.
 
-    :param prefix: of the ids of alarms: "new2/"
-    :param hitm: memory samples of new that hit a modified line, by entry as new has it; they
-        take precedence over the table. None: not sampled
+    :param table: table of hot variables; None for the one of this package
+    :param prefix: prefix of the ids of alarms: "" or "new2/"
+    :param hitm: number of contended memory samples of new, by entry name in new; they take
+        precedence over the table. None if not sampled
     """
     facts = Facts(change, base, new, table or heat_table(), hitm)
     raised = find_all(facts)
@@ -110,7 +112,11 @@ def row_of_pair(prefix: str, unit: str, pair: Pair) -> str:
 
 
 def with_rows(alarms: Iterable[LayoutAlarm], prefix: str) -> Iterator[LayoutAlarm]:
-    """Yield the alarms of a unit with their ids; that on a separated or joined pair has its id."""
+    """Yield the alarms of a unit with their ids.
+
+    An alarm about separated or joined pairs has the id of its first pair. Further alarms with an
+    equal id get a number: "#2".
+    """
     taken = set[str]()
     for alarm in alarms:
         if alarm.rule in PAIR_RULES and alarm.pairs:
@@ -126,12 +132,15 @@ def with_rows(alarms: Iterable[LayoutAlarm], prefix: str) -> Iterator[LayoutAlar
 
 
 def rank_of(alarm: LayoutAlarm) -> tuple[int, int, int]:
-    """Return by what alarms of several units are ordered: best evidence first."""
+    """Return the sort key for alarms of several units: by grade, rule and number of samples.
+
+    The best evidence comes first.
+    """
     return GRADES.index(alarm.grade), RULES.index(alarm.rule), -(alarm.hitm or 0)
 
 
 def _rank(alarm: LayoutAlarm) -> tuple[int, int, int, int]:
-    # Of one grade a pair that was measured alone says more than a set.
+    # At equal grade, a measurement of a single pair is better evidence than one of a set.
     return *rank_of(alarm), -len(alarm.pairs)
 
 
@@ -174,7 +183,7 @@ def _entry(facts: Facts, name: str) -> LayoutAlarmEntry:
 
 
 def _are_adjacent(change: UnitChange, raised: Found) -> bool | None:
-    # Whether a prefetcher that fetches lines in pairs still brings both.
+    # Whether an adjacent-line prefetcher still fetches both.
     if raised.rule != "separated" or not raised.pairs:
         return None
     parted = {frozenset(pair) for pair in change.line_pairs.separated}
@@ -189,7 +198,7 @@ def _causes(
     for cause in change.causes:
         explained = {frozenset(pair) for pair in (*cause.separated, *cause.joined)}
         edited = {name for edit in cause.edits for name in edit.entries}
-        # A pair with what was inserted has no place in base, so undoing explains it by name.
+        # A pair with an inserted entry does not exist in base, so its cause is found by name.
         if explained & alarm_pairs or (pairs and edited & set(entries)):
             causes.append((cause, bool(pairs) and frozenset(pairs[0]) in explained))
     return tuple(cause for cause, _ in sorted(causes, key=lambda ranked: not ranked[1]))
@@ -203,10 +212,7 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
             "published measurement confirms this alarm"
         )
     if raised.grade == "measured":
-        yield (
-            "the published effect was measured on the machines it names; the effect on this "
-            "machine is unknown"
-        )
+        yield "the published effect was measured on the machines it names"
     if samples == 0:
         yield "memory samples of new show no contention on the entries of this alarm"
     if not has_cause:
@@ -214,7 +220,8 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
     unsized = [name for name in facts.change.unsized if name in raised.entries]
     if unsized:
         yield (
-            f"{say_unsized(unsized)} in base or new, so only the line of the first byte is compared"
+            f"{describe_unsized(unsized)} in base or new, so only the line of the first byte is "
+            "compared"
         )
     if facts.change.are_lines_certain is False:
         yield (

@@ -10,9 +10,10 @@ most ``MOST_LISTED`` of a kind, and its counts include everything.
 
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from schedperf.model.comparison import BaseNew, MissingSide, SectionData
+from schedperf.model.base_new import BaseNew
+from schedperf.model.sections import MissingSide, SectionData
 
 UnitKind = Literal["percpu", "struct", "globals"]
 # Evidence for an alarm, best first: memory samples of this comparison, a published measurement,
@@ -42,8 +43,8 @@ Bytes = Annotated[int | None, "size of the entry in bytes; null if unknown"]
 class LineBytes(Struct, frozen=True, kw_only=True):
     """Cache line size, in bytes.
 
-    :param compile_time: L1_CACHE_BYTES, which the kernel's alignments use
-    :param hardware: what the machine's caches report
+    :param compile_time: L1_CACHE_BYTES, which the kernel's alignments use; None if unknown
+    :param hardware: what the machine's caches report; None if unknown
     """
 
     compile_time: Bytes
@@ -51,10 +52,14 @@ class LineBytes(Struct, frozen=True, kw_only=True):
 
 
 class LayoutLines(Struct, frozen=True, kw_only=True):
-    """Cache line size used for the comparison, and kernels with another size."""
+    """Cache line size used for the comparison, and kernels with another size.
+
+    :param from_: source of the size that is used
+    :param differs: a clause for each kernel and size: "base is compiled for 128-byte lines"
+    """
 
     used: Annotated[int, "cache line size, bytes"]
-    from_: Origin
+    from_: Origin = field(name="from")
     differs: tuple[str, ...]
 
 
@@ -78,7 +83,11 @@ class LayoutKernel(Struct, frozen=True, kw_only=True):
 
 
 class LayoutEntryChange(Struct, frozen=True, kw_only=True):
-    """An entry of both kernels that shares a line with other entries than before, or straddles."""
+    """An entry of both kernels that shares a line with other entries than before, or straddles.
+
+    An entry straddles if it spans more lines than its size needs. It is listed if it straddles on
+    one side only.
+    """
 
     derived: ClassVar[tuple[str, ...]] = ("keeps_offset",)
 
@@ -101,7 +110,11 @@ class LayoutEntryChange(Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_offset(self) -> bool:
-        """Whether its offset is unchanged, so that only the other entries of its line moved."""
+        """Whether the entry has the same offset in base and in new.
+
+        If so, other entries moved to or from its lines, were added or removed there, or a size
+        changed.
+        """
         return self.base_offset == self.new_offset
 
 
@@ -130,10 +143,10 @@ class LayoutEdit(Struct, frozen=True, kw_only=True):
         unexplained, the first entry after the added or removed bytes
     :param entries: all entries of the edit, ``entry`` first; neighbours reordered together are one
         edit
-    :param base_bytes: size of the entry in base, its alignment if that changed, or the gap in front
-        of it if the edit is unexplained; None if it does not exist or is unknown
-    :param new_bytes: the same in new
-    :param is_at_most: the sizes are unknown; the bytes up to the next entry are used instead
+    :param base_bytes: size of all ``entries`` in base; if the edit is "realigned", the alignment of
+        the entry; if it is "unexplained", the padding in front of it; None if it is "inserted"
+    :param new_bytes: the same in new; None if the edit is "removed"
+    :param is_at_most: True if a size is unknown and the bytes up to the next entry are used instead
     """
 
     kind: CauseKind
@@ -149,7 +162,8 @@ class LayoutShift(Struct, frozen=True, kw_only=True):
 
     :param entries: number of moved entries
     :param first: first moved entry, in the order of new
-    :param last: last moved entry; padding absorbs the shift after it
+    :param last: last moved entry; after it, padding absorbs the shift, or reduces it to whole lines
+        (``slide``)
     :param smallest: smallest distance, bytes, negative towards the start; differs from ``largest``
         because of alignment
     :param largest: largest distance, bytes
@@ -174,16 +188,17 @@ class LayoutPairCounts(Struct, frozen=True, kw_only=True):
 class LayoutCause(Struct, frozen=True, kw_only=True):
     """One edit, and every changed pair that undoing it alone restores.
 
-    :param edits: usually one; several if only undoing all of them restores the pairs; none if there
-        are too many differences to separate
+    :param edits: usually one; several if only undoing all of them restores the pairs; none for the
+        pairs that no edits explain, e.g. because there are too many differences
     :param separated: pairs that it separates, by base offset
     :param joined: pairs that it joins, by new offset
     :param shift: None if it moves no entry that both kernels have
-    :param together_with: entries of the causes that must also be undone, if it is not sufficient
+    :param together_with: entries of other causes that must also be undone if undoing this one is
+        not sufficient
     :param alternatives: entries of other edits, each of which restores all these pairs if undone
         alone: the line has space for one of them
-    :param by_entry_alone: pairs that undoing the first entry alone restores, if the first edit has
-        several entries
+    :param by_entry_alone: pairs that undoing only ``entry``, without the other entries of the first
+        edit, restores
     """
 
     derived: ClassVar[tuple[str, ...]] = ("kind", "entry")
@@ -203,12 +218,12 @@ class LayoutCause(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> CauseKind:
-        """Kind of the first edit."""
+        """Kind of the first edit; "unexplained" without edits."""
         return self.edits[0].kind if self.edits else "unexplained"
 
     @property
     def entry(self) -> str | None:
-        """Entry of the first edit; None if there are too many differences to separate."""
+        """Entry of the first edit; None without edits."""
         return self.edits[0].entry if self.edits else None
 
 
@@ -223,14 +238,16 @@ class LayoutAlarmEntry(Struct, frozen=True, kw_only=True):
 class LayoutAlarm(Struct, frozen=True, kw_only=True):
     """One layout change that may affect performance.
 
-    :param pairs: pairs that share or shared a line, worst first; empty if the alarm is for a set
+    :param pairs: pairs that share or shared a line; empty for a cacheline group, and for a set of
+        which no pair was separated
     :param boundary: start of the line that now separates the first pair; None if nothing is
         separated
-    :param functions: functions that access the entries, as new's kernel names them
-    :param paths: hot paths of these functions
+    :param functions: functions that access the entries, by their names in new's kernel, or in the
+        record of ``schedperf layout`` by their newest names
+    :param paths: paths on which all entries are accessed or, if there are none, any of them
     :param claim: one sentence without a full stop
-    :param cause: the edit that explains the first pair; None if there is no single edit
-    :param causes: number of edits that explain a pair
+    :param cause: a cause of the first pair, else of another pair; None if none is known
+    :param causes: number of known causes of the pairs
     :param reference: source of the measurement or of the rule
     :param limits: what the alarm does not show, one sentence each
     """
@@ -303,7 +320,21 @@ class LayoutTenant(Struct, frozen=True, kw_only=True):
 
 
 class LayoutUnitCounts(Struct, frozen=True, kw_only=True):
-    """Number of changed entries, pairs and lines of a unit, by kind of change."""
+    """Number of changed entries, pairs and lines of a unit, by kind of change.
+
+    :param entries_base: all entries of base
+    :param common: entries that both sides have
+    :param unsized: common entries whose size is unknown on a side
+    :param moved: entries that moved to another line, away from or towards other entries
+    :param mates_changed: common entries that share a line with other common entries than before
+    :param separated: pairs that share a line in base and none in new
+    :param joined: pairs that share a line in new and none in base
+    :param slid_lines: lines of base that kept their entries but moved within the unit
+    :param straddles_begun: entries that span more lines than their size needs in new only
+    :param straddles_ended: the same in base only
+    :param unknown_heat: entries that moved or were added and are not in the table of hot variables
+    :param quiet: entries that moved or were added, are in the table, and are in no alarm
+    """
 
     entries_base: int
     entries_new: int
@@ -326,7 +357,15 @@ class LayoutUnitCounts(Struct, frozen=True, kw_only=True):
 
 
 class LayoutAdjacent(Struct, frozen=True, kw_only=True):
-    """Changes per pair of adjacent lines (prefetchers), if they differ from those per line."""
+    """Changes per pair of adjacent lines (prefetchers), if they differ from those per line.
+
+    :param line_bytes: size of a block of two lines, aligned to its size, which an adjacent-line
+        prefetcher fetches as a whole
+    :param separated: number of pairs of entries that share a block in base and none in new
+    :param joined: number of pairs of entries that share a block in new and none in base
+    :param still_together: pairs of entries that no longer share a line, but still share a block
+    :param parted: the pairs that ``separated`` counts
+    """
 
     line_bytes: int
     separated: int
@@ -406,7 +445,13 @@ class LayoutRow(Struct, frozen=True, kw_only=True):
 
 
 class LayoutUse(Struct, frozen=True, kw_only=True):
-    """Functions that access an entry; the entry is not in the table if `paths` is empty."""
+    """Functions that access an entry; the entry is not in the table if `paths` is empty.
+
+    :param paths: paths of the scheduler on which it is accessed: "wakeup", "tick" …
+    :param written: which CPUs write it; None if it is not in the table
+    :param read: which CPUs read it; None if it is not in the table
+    :param functions: "FILE:FUNCTION"
+    """
 
     name: str
     paths: tuple[str, ...]
@@ -416,7 +461,10 @@ class LayoutUse(Struct, frozen=True, kw_only=True):
 
 
 class LayoutColumn(Struct, frozen=True, kw_only=True):
-    """The lines of one kernel in a drawing."""
+    """The lines of one kernel in a drawing.
+
+    :param reason: why this kernel's unit is unknown; None if it is known
+    """
 
     side: str
     label: str
@@ -427,7 +475,10 @@ class LayoutColumn(Struct, frozen=True, kw_only=True):
 
 
 class LayoutWindow(Struct, frozen=True, kw_only=True):
-    """Corresponding lines of one unit in every kernel."""
+    """Corresponding lines of one unit in every kernel.
+
+    :param inserted: entries in this drawing that a new kernel has and base lacks
+    """
 
     unit: str
     kind: UnitKind
@@ -451,7 +502,7 @@ class LayoutAdvice(Struct, frozen=True, kw_only=True):
     """Where to declare the members of a hot set.
 
     :param order: members to declare one after the other, first to last
-    :param after: entry to declare them after; None: at the start of the unit
+    :param after: entry to declare them after; None if at the start of the unit
     :param is_aligned: whether the first member must be ____cacheline_aligned
     :param lines_before: number of lines that the members of ``order`` occupy now
     :param lines_after: number of lines that they occupy in ``predicted``; never more than now
@@ -512,8 +563,8 @@ class LayoutComparison(Struct, frozen=True, kw_only=True):
     """One new kernel compared with base.
 
     :param alarms: best evidence first
-    :param advice: for the first alarm that another order of declarations can fix, and for the set
-        given with ``--hot``
+    :param advice: for the first alarm about entries that should share lines, and for the set given
+        with ``--hot``
     """
 
     side: str
@@ -537,6 +588,7 @@ class Layout(SectionData, frozen=True, kw_only=True):
 
     section: ClassVar[str] = "layout"
     version: ClassVar[int] = 2
+    table: ClassVar[str] = "comparisons.alarms"
 
     line_bytes: LayoutLines
     kernels: tuple[LayoutKernel, ...]
@@ -552,7 +604,14 @@ class Layout(SectionData, frozen=True, kw_only=True):
 
 
 class LayoutMapCounts(Struct, frozen=True, kw_only=True):
-    """Number of entries and lines of a unit; None if unknown."""
+    """Number of entries and lines of a unit; None if unknown.
+
+    :param hot: hot entries
+    :param hot_lines: lines on which the hot entries begin
+    :param holes: gaps between the fields of a struct; None for variables, or if a size is unknown
+    :param hole_bytes: their total size; None as for ``holes``
+    :param padding: bytes after the last field of a struct; None as for ``holes``
+    """
 
     entries: int
     lines: int
@@ -575,7 +634,9 @@ class LayoutUnitMap(Struct, frozen=True, kw_only=True):
     """One unit of one kernel: the lines of its hot entries, or all lines.
 
     :param hot: the hot entries, with their row of the table of hot variables
-    :param is_named: ``hot`` was given with ``--hot``
+    :param is_named: True if ``hot`` was given with ``--hot``
+    :param rows: empty for a struct that is only counted
+    :param advice: for ``hot`` if it was given with ``--hot``; else empty
     """
 
     unit: str
@@ -598,6 +659,7 @@ class LayoutMap(SectionData, frozen=True, kw_only=True):
 
     section: ClassVar[str] = "layout-map"
     version: ClassVar[int] = 1
+    table: ClassVar[str] = "maps.rows"
     has_alarms: ClassVar[bool] = False
 
     line_bytes: LayoutLines

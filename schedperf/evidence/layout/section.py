@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare cache-line layouts of kernels: what moved onto or off a shared line, and why.
 
-Offsets and addresses in the data count from the start of the per-CPU section, the struct or
-the globals that they are in.
+Offsets and addresses in the data are relative to the start of the per-CPU section, the struct or
+the globals.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.layout.compare import Hitm, analyse_kernels, check_comparable
+from schedperf.evidence.layout.compare import analyse_kernels, check_comparable
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.layout.shorten import shorten
 from schedperf.evidence.layout.sources import load_kernel
-from schedperf.model.comparison import MissingSide
+from schedperf.evidence.needs import HEAT, MeasureHeat
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.function_names import FunctionNames, function_names
 from schedperf.model.errors import InputError
-from schedperf.runs.side import Side
-from schedperf.symbols.function_names import FunctionNames, function_names
-
-# Measures the heat of the entries on the lines of these sides.
-MeasureHeat = Callable[[Iterable[Side]], Hitm]
+from schedperf.model.sections import MissingSide
 
 
-@section(Layout)
-def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> Layout:
+@section(Layout, needs=HEAT)
+def layout(sides: Sequence[Side], measure_heat: MeasureHeat) -> Layout:
     """Compare the layout of each new side with base's.
 
-    :param measure_heat: outranks the table of hot variables; None where nothing was sampled
+    :param measure_heat: counts the contended memory samples of new sides; they take precedence over
+        the table of hot variables
+    :raises Absent: base or every new side has no layout, or the layouts are not comparable
     """
     base, *news = sides
     try:
@@ -39,9 +39,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         complete = analyse_kernels(
             list(kernels.values()),
             sides=list(kernels),
-            hitm=measure_heat([side for side in news if side.name in kernels])
-            if measure_heat
-            else {},
+            hitm=measure_heat([side for side in news if side.name in kernels]),
             missing=missing,
         )
     except InputError as error:
@@ -50,7 +48,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
 
 
 def _spell_functions(data: Layout, names: Mapping[str, FunctionNames]) -> Layout:
-    # The table of hot variables has names of several kernels. Drawings are of all sides.
+    # The table of hot variables has names of several kernels. Drawings show all sides.
     *_, of_last = names.values()
     return replace(
         data,
@@ -77,7 +75,7 @@ def _spell_functions(data: Layout, names: Mapping[str, FunctionNames]) -> Layout
 
 
 def _spell(functions: Iterable[str], names: FunctionNames) -> tuple[str, ...]:
-    # A function may have its file in front: "fair.c:load_balance".
+    # A function may be preceded by its file: "fair.c:load_balance".
     parts = (function.rpartition(":") for function in functions)
     return tuple(
         dict.fromkeys(f"{file}{separator}{names.of(name)}" for file, separator, name in parts)

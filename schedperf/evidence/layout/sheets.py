@@ -15,10 +15,10 @@ from schedperf.evidence.layout.matching import match_entries
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutRow, Mark
 
-# Rows of one column; a line of one-bit fields alone could have 512.
+# Largest number of rows of one column; a line of one-bit fields could have 512.
 MOST_ROWS = 120
 
-# Numbers of lines, counted from the unit's start.
+# Line numbers, counted from the unit's start.
 Lines = frozenset[int]
 NO_LINES: Lines = frozenset()
 NO_MARKS: Mapping[str, Mark] = {}
@@ -27,23 +27,24 @@ NO_MARKS: Mapping[str, Mark] = {}
 class Sheet:
     """One unit with the lines of each of its entries.
 
-    :ivar unit: whose entries they are
-    :ivar entries: by offset; those of one name get distinct names
+    :ivar unit: the drawn unit
+    :ivar entries: by offset; entries with equal names get distinct names
     :ivar spans: the bytes of every entry, by name
     """
 
     def __init__(self, unit: Unit, line_bytes: int) -> None:
         self.unit = unit
         self._line_bytes = line_bytes
-        # The comparison's own order and names.
+        # The same order and names as in the comparison.
         self.entries = match_entries(unit, unit).base
         self.spans: Mapping[str, Span] = spans_of(self.entries, unit.kind, unit.size)
         self._on_line: dict[int, list[str]] | None = None
 
     def closest(self, names: Sequence[str]) -> Lines:
-        """Return the lines of these entries; of two the common line, or where they come closest.
+        """Return the lines on which these entries begin; for two entries, the closest lines.
 
-        Names that the unit does not have are left out.
+        The closest lines of two entries are their common line, or the two nearest of their first
+        and last lines. Names that are not in the unit are ignored.
         """
         ends = [self.ends(name) for name in names if name in self.spans]
         if len(ends) == 2:  # noqa: PLR2004 # a pair
@@ -52,23 +53,26 @@ class Sheet:
         return frozenset(first for first, _ in ends)
 
     def starts(self, names: Sequence[str]) -> Lines:
-        """Return the lines on which these entries begin, as far as the unit has them."""
+        """Return the lines on which these entries begin; names not in the unit are ignored."""
         return frozenset(self.ends(name)[0] for name in names if name in self.spans)
 
     def starts_of(self, lines: Lines) -> tuple[int, ...]:
-        """Return the first byte of each of these lines, in order."""
+        """Return the start of each of these lines, in bytes from the unit's start, in order."""
         return tuple(line * self._line_bytes for line in sorted(lines))
 
     def ends(self, name: str) -> tuple[int, int]:
-        """Return the first and the last line of an entry."""
+        """Return the first and the last line of an entry.
+
+        :raises KeyError: the unit has no such entry
+        """
         return self.spans[name].lines(self._line_bytes)
 
     def mates(self, name: str) -> set[str]:
-        """Return who else has a first or last byte on the first or last line of an entry."""
+        """Return the other entries that begin or end on the first or last line of an entry."""
         return set(self.tenants(frozenset(self.ends(name)))) - {name}
 
     def tenants(self, lines: Lines) -> list[str]:
-        """Return who has a first or last byte on some lines."""
+        """Return the entries that begin or end on these lines."""
         if self._on_line is None:
             self._on_line = {}
             for name in self.spans:
@@ -84,11 +88,12 @@ class Sheet:
         hot: Collection[str] = (),
         most: int | None = MOST_ROWS,
     ) -> tuple[LayoutRow, ...]:
-        """Return the entries on these lines in order, with lines' ends, gaps and holes between.
+        """Return rows for the entries on these lines, with line ends, gaps and holes between them.
 
-        :param marks: what changed, by name
+        :param marks: kinds of change, by name
         :param hot: names that are the reason for the drawing
-        :param most: how many rows before the others are only counted; None: all
+        :param most: largest number of rows; one more row then counts the entries that are left
+            out. None for all
         """
         rows = tuple(self._rows(shown, marks, hot))
         if most is None or len(rows) <= most:
@@ -113,7 +118,7 @@ class Sheet:
             end = max(end, span.end)
 
     def _between(self, before: int, index: int, end: int) -> Iterator[LayoutRow]:
-        # What stands between two entries: others that are not shown, unused bytes, a line's end.
+        # Rows between two entries: hidden entries, unused bytes, a line's end.
         previous, entry = self.entries[before], self.entries[index]
         line = entry.offset // self._line_bytes
         skipped = index - before - 1

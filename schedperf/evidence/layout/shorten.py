@@ -15,12 +15,17 @@ from schedperf.evidence.layout.record import (
     LayoutUnit,
 )
 
-# Line mates that one entry lists on each side: a full 64-byte line of pointers, twice.
+# Largest number of listed entries on the lines of an entry, per side: two full 64-byte lines of
+# pointers.
 MOST_MATES = 16
 
 
 def shorten(layout: Layout) -> Layout:
-    """Return a layout with at most ``MOST_LISTED`` items of each list; counts stay."""
+    """Return a layout with at most :data:`MOST_LISTED` changes in each list.
+
+    The entries that an entry lost or gained as neighbours on its lines are limited to
+    :data:`MOST_MATES`. Counts stay. Windows, advice, hot sets and notes are not shortened.
+    """
     return replace(layout, comparisons=tuple(map(_shorten_comparison, layout.comparisons)))
 
 

@@ -7,8 +7,7 @@
     kernel.units["percpu"], kernel.units["struct rq"], kernel.unknown["globals"]
 
 The format of a file is detected from its content; files in a directory are found by name. Several
-sources are combined: names of variables from a symbol table,
-sizes and types from BTF.
+sources are combined: names of variables from a symbol table, sizes and types from BTF.
 """
 
 import re
@@ -32,13 +31,13 @@ from schedperf.evidence.layout.capture import (
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import LineBytes
 from schedperf.evidence.layout.structs import FieldBudget, struct_unit
-from schedperf.kernel.btf import PERCPU_SECTION, Btf, BtfSection, BtfVariable
-from schedperf.kernel.system_map import PAGE_BYTES, GlobalSymbols, PercpuSymbols
+from schedperf.inputs.kernel.btf import PERCPU_SECTION, Btf, BtfSection, BtfVariable
+from schedperf.inputs.kernel.system_map import PAGE_BYTES, GlobalSymbols, PercpuSymbols
+from schedperf.inputs.side import Side
 from schedperf.model.errors import InputError
-from schedperf.runs.side import Side
 
-# Types that the scheduler's hot paths work on; those that a kernel's options left out are
-# reported as unknown.
+# Types that the scheduler's hot paths use; types that the configuration excludes are reported as
+# unknown.
 SCHEDULER_STRUCTS = (
     "rq",
     "cfs_rq",
@@ -68,24 +67,24 @@ SCHEDULER_STRUCTS = (
     "psi_group_cpu",
     "kernel_cpustat",
 )
-# Reasons that one message lists; a directory with several broken files has one each.
+# Largest number of reasons in a message; each broken file of a directory has one.
 MOST_REASONS = 3
 _VARIABLES = {"percpu": "per-CPU variables", "globals": "global variables"}
-# CONFIG_MEM_ALLOC_PROFILING puts one such counter beside every function that allocates; they come
-# and go with any change of code, so as tenants they would only be noise.
+# CONFIG_MEM_ALLOC_PROFILING adds such a counter to every allocating function; they change with any
+# change of code, so they are noise.
 _ALLOCATION_COUNTER = "._alloc_tag_cntr"
-# Share of BTF's variables that a symbol table must have at the same offset to be of the same
-# build: one build gives 1.0, and unrelated kernels agree only on the first few pages.
+# Smallest share of BTF's variables that have the same offset in a symbol table of the same build:
+# it is 1.0 for one build; unrelated kernels agree only on the first few pages.
 _SAME_BUILD = 0.9
-# What noise is called.
+# Names of the kinds of noise.
 _ALLOCATION_COUNTERS = "allocation counters"
 _NAMESAKES = "static variables with a duplicate name"
-# How reports call the hot part of the per-CPU section.
+# Name of the hot part of the per-CPU section in reports.
 HOT_GROUP = "percpu hot"
 
-# What compilers append to a static variable's name, different in every build.
-_BUILD_SUFFIX = re.compile(r"(\.llvm\.\d+|\.lto_priv\.\d+|\.\d+)+$")
-# Second names that the linker script gives: const_current_task is current_task.
+# Suffix that compilers append to names of static variables; it differs between builds.
+_BUILD_SUFFIX = re.compile(r"(\.(?:llvm|lto_priv|__uniq)\.\d+|\.\d+)+$")
+# Aliases that the linker script defines: const_current_task is current_task.
 _ALIAS_PREFIXES = ("const_", "__ref_")
 
 
@@ -98,18 +97,20 @@ def load_kernel(
     """Load the layout of a kernel from a file, a directory or a bundle.
 
     :param source: a side of a comparison; the path of a bundle; a directory with vmlinux,
-        System.map, kallsyms, btf, config; or one of those files: System.map, output of nm,
-        kallsyms, raw BTF, vmlinux, a module
-    :param structs: whose layouts are wanted; each is in ``units`` or in ``unknown``; what names
-        them may depend on the per-CPU variables, where these are known
-    :param label: how reports call the kernel; None: what the source is called
-    :return: its units are "percpu", "globals" and "struct NAME"
-    :raises InputError: it is none of these, or nothing of a layout can be seen in it
+        System.map, kallsyms, btf, config; or a file: System.map, output of nm, kallsyms, raw BTF,
+        vmlinux, a module, an x86 boot image
+    :param structs: requested structs, each of which is in ``units`` or in ``unknown``; or a
+        function that returns their names from the per-CPU variables
+    :param label: name of the kernel in reports; None for the name of the source
+    :return: its units are "percpu", "globals", "struct NAME" and "union NAME"; of a bundle, the
+        kernel of the first boot with a layout
+    :raises InputError: the source is none of these, cannot be read, or contains no layout
+        information
     """
     reasons: list[str] = []
     choices = candidates(source, label)
     for number, candidate in enumerate(choices):
-        reader = _Reader(candidate.load())
+        reader = _LayoutReader(candidate.load())
         reader.read_variables()
         reader.read_structs(structs(reader.units.get("percpu")) if callable(structs) else structs)
         if reader.units:
@@ -119,15 +120,15 @@ def load_kernel(
     raise InputError("; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]))
 
 
-class _Reader:
-    # One kernel while its units are made.
+class _LayoutReader:
+    # The state while the units of one kernel are built.
 
     def __init__(self, material: Material) -> None:
         self._material = material
         self.units: dict[str, Unit] = {}
         self.unknown: dict[str, str] = {}
         self.problems = list(material.problems)
-        # What another source did needs no mending, so the advice behind it is left out.
+        # If another source succeeded, no advice is needed, so it is omitted.
         self.notes = [problem.rpartition("; ")[0] or problem for problem in self.problems]
         self._sections = self._read_sections()
 
@@ -167,7 +168,7 @@ class _Reader:
         table: SymbolTable,
         make: Callable[[SymbolTable], Unit],
     ) -> None:
-        # The first table that has them is used, and the next one should agree.
+        # The first table with them is used; the next one is compared with it.
         try:
             unit = make(table)
         except InputError as error:
@@ -202,17 +203,21 @@ class _Reader:
             except InputError as error:
                 self.unknown[called] = str(error)
                 if budget.left < 0:
-                    # None of the others can be taken apart either.
+                    # All other structs would exceed the limit as well.
                     self.problems.append(str(error))
             else:
                 self.units[unit.name] = unit
 
     def compare_with(self, shown: Candidate, others: Sequence[Candidate]) -> None:
-        """Add a note for each boot with a different per-CPU layout; all should run one kernel."""
+        """Add a note for each boot with a different per-CPU layout, i.e. with another kernel.
+
+        :param shown: the boot whose layout is used
+        :param others: later boots of the bundle
+        """
         for candidate in others:
             if None not in shown.digests.values() and shown.digests == candidate.digests:
                 continue
-            reader = _Reader(candidate.load())
+            reader = _LayoutReader(candidate.load())
             reader.read_variables()
             own, theirs = self.units.get("percpu"), reader.units.get("percpu")
             if own is not None and theirs is not None and _places(own) != _places(theirs):
@@ -281,16 +286,23 @@ def _machine_of_names(
 
 
 def plain_name(name: str) -> str:
-    """Return a symbol's name without what the compiler appended: ``warned.12`` is ``warned``."""
+    """Return a variable's name without compiler suffixes: ``warned`` for ``warned.12``.
+
+    Suffixes of functions, e.g. ``.isra`` and ``.cold``, stay.
+    """
     return _BUILD_SUFFIX.sub("", name) or name if "." in name else name
 
 
 def _percpu_unit(symbols: PercpuSymbols | None, section: BtfSection | None, source: str) -> Unit:
-    """Return the per-CPU section; at least one of both sources is given.
+    """Return the per-CPU section from a symbol table, BTF or both.
 
-    :param source: what the symbol table is: "System.map"
-    :return: each offset once, with the other names of the same bytes as aliases. A name that was
-        there before has its number behind it: "warned#2"
+    Allocation counters are noise.
+
+    :param symbols: None without a symbol table
+    :param section: BTF's section of per-CPU variables; None without BTF
+    :param source: kind of symbol table: "System.map"
+    :return: one entry per offset, with other names of the same bytes as aliases. Repeated names get
+        a number: "warned#2"
     """
     if symbols is None:
         return _from_btf(section or BtfSection(size=0, variables=()))
@@ -349,7 +361,7 @@ def _of_btf(variable: BtfVariable) -> Entry:
 
 
 def _joined(entry: Entry, described: Mapping[tuple[int, str], BtfVariable]) -> Entry:
-    # kallsyms of x86-64 up to 6.14 has A for all, so there the letter is BTF's too.
+    # kallsyms of x86-64 up to 6.14 has letter A for all of them, so the letter is taken from BTF.
     variable = described.get((entry.offset, entry.name))
     if variable is None:
         return entry
@@ -372,7 +384,7 @@ def _one_per_offset(rows: Iterable[Entry]) -> tuple[Entry, ...]:
 def _merge(group: list[Entry]) -> Entry:
     if len(group) == 1:
         return group[0]
-    # The name that BTF has is the definition's; the linker script's second names come last.
+    # BTF has the name of the definition; aliases of the linker script come last.
     group = sorted(
         group, key=lambda entry: (entry.size is None, entry.name.startswith(_ALIAS_PREFIXES))
     )
@@ -384,12 +396,12 @@ def _merge(group: list[Entry]) -> Entry:
 
 
 def _globals_unit(symbols: GlobalSymbols, sections: Mapping[str, BtfSection], source: str) -> Unit:
-    """Return .data and .bss, whose offsets count from the page where .data begins.
+    """Return .data and .bss, with offsets from the page where the first of them begins.
 
-    Static variables of one name cannot be distinguished in two kernels, so they are noise.
+    Static variables with the same name cannot be matched between kernels, so they are noise.
 
-    :param sections: what BTF says of sections other than the per-CPU one; sizes and types of
-        variables that are the only ones of their name come from there
+    :param sections: BTF's sections other than the per-CPU one; sizes and types of variables with
+        unique names are taken from them
     """
     named = [(plain_name(symbol.name), symbol) for symbol in symbols.symbols]
     counts = Counter(name for name, _ in named)
@@ -431,8 +443,8 @@ def _unit(
     noise: Mapping[str, int] = {},
     notes: tuple[str, ...] = (),
 ) -> Unit:
-    # Both begin at a page: PERCPU_SECTION of include/asm-generic/vmlinux.lds.h, and first chunks
-    # of mm/percpu.c; of .data and .bss the page is where counting begins.
+    # Both begin at a page: PERCPU_SECTION of include/asm-generic/vmlinux.lds.h, and first chunks of
+    # mm/percpu.c; offsets in .data and .bss are relative to a page.
     return Unit(
         name=name,
         kind="percpu" if name == "percpu" else "globals",

@@ -13,16 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schedperf.evidence.layout.model import Entry, Unit
-from schedperf.kernel.btf import Btf, BtfMember, Kind
+from schedperf.inputs.kernel.btf import Btf, BtfMember, Kind
 from schedperf.model.errors import InputError
 
-# Fields of all structs of a kernel that are taken apart: the scheduler's have 2,000 together, and
-# the largest type of a kernel as many. A file of 15 kB can nest structs that have millions.
+# Limit on the fields of all expanded structs of a kernel: those of the scheduler have 2,000
+# together, and the largest type of a kernel has as many. A file of 15 kB can nest structs with
+# millions.
 MOST_FIELDS = 20_000
-# What `--struct` of the kernel's own marks looks like: __cacheline_group_begin__NAME.
+# The kernel's markers of cacheline groups: __cacheline_group_begin__NAME.
 GROUP_BEGIN = "__cacheline_group_begin__"
 GROUP_END = "__cacheline_group_end__"
-# How empty structs are called among what is left out.
+# Name of empty structs in the counts of omitted entries.
 EMPTY_FIELDS = "fields without bytes"
 
 _KINDS = {"struct": Kind.STRUCT, "union": Kind.UNION}
@@ -30,12 +31,12 @@ _BYTE_BITS = 8
 
 # First byte and number of bytes.
 Span = tuple[int, int]
-# PAGE_SIZE: what the kernel aligns fields and variables to at most.
+# PAGE_SIZE, the largest alignment of fields and variables in the kernel.
 LARGEST_ALIGNMENT = 4096
-# What the kernel asks for is mostly ____cacheline_aligned, and the shortest line of the machines
-# that it is made for today: a hole that 32 explains as well is taken for one of 64.
+# Explicit alignments in the kernel are mostly ____cacheline_aligned, and current machines have
+# lines of at least 64 bytes: a hole that an alignment of 32 or 64 explains is attributed to 64.
 USUAL_ASKED = 64
-# Structs in structs: task_struct goes nine deep.
+# Limit on nested structs; task_struct has nine levels.
 MOST_NESTED = 32
 
 COMPOSITE = frozenset({int(Kind.STRUCT), int(Kind.UNION)})
@@ -43,9 +44,9 @@ COMPOSITE = frozenset({int(Kind.STRUCT), int(Kind.UNION)})
 
 @dataclass(slots=True)
 class FieldBudget:
-    """Fields that may still be visited, with bytes or without.
+    """Remaining number of fields that may be visited, including empty ones.
 
-    :param left: number of them
+    :param left: remaining number
     """
 
     left: int = MOST_FIELDS
@@ -53,7 +54,7 @@ class FieldBudget:
 
 @dataclass(kw_only=True, slots=True)
 class _Leaves:
-    # What is gathered while a struct is taken apart.
+    # Results that are collected while a struct is expanded.
     btf: Btf
     budget: FieldBudget
     name: str
@@ -66,12 +67,14 @@ class _Leaves:
 def struct_unit(btf: Btf, name: str, budget: FieldBudget | None = None) -> Unit:
     """Return the layout of a struct or union.
 
-    :param budget: shared by the structs of a kernel; None: of this struct alone
     :param name: "rq", "struct rq", "union thread_union", or a typedef of a struct
-    :return: a unit called "struct rq". Fields of nested structs have paths; those of anonymous
-        ones belong to what is around them; those of unions overlap. An array is one entry, also
-        one of structs. Of a bit field offset and size are those of the bytes that it spans
-    :raises InputError: there is no such struct, or the BTF is damaged
+    :param budget: budget that the structs of a kernel share; None for a separate one
+    :return: a unit called "struct rq", "union thread_union" or like the typedef. Fields of nested
+        structs have paths; fields of anonymous structs belong to the enclosing struct; fields of
+        unions overlap. An array is one entry, even an array of structs. Offset and size of a bit
+        field are those of the bytes that it spans
+    :raises InputError: there is no such struct, it has more fields than the budget has left, or the
+        BTF is damaged
     """
     type_id, called, notes = _find(btf, name)
     leaves = _Leaves(btf=btf, budget=budget or FieldBudget(), name=called, size=btf.size(type_id))
@@ -91,7 +94,7 @@ def struct_unit(btf: Btf, name: str, budget: FieldBudget | None = None) -> Unit:
 
 
 def _find(btf: Btf, name: str) -> tuple[int, str, tuple[str, ...]]:
-    # Return the type, how it is called, and what is to be said of the choice.
+    # Return the type, its name, and a note on ambiguous names.
     tag, _, rest = name.rpartition(" ")
     if tag and tag not in _KINDS:
         raise InputError(
@@ -118,7 +121,7 @@ def _choice(btf: Btf, type_ids: list[int], name: str) -> tuple[str, ...]:
 def _take_apart(
     leaves: _Leaves, type_id: int, prefix: str, start_bit: int, path: tuple[int, ...]
 ) -> None:
-    # Path: the types around, from the outermost on.
+    # The path contains the enclosing types, outermost first.
     if len(path) > MOST_NESTED:
         raise leaves.btf.endless(type_id)
     _spend(leaves, leaves.btf.count(type_id))
@@ -160,7 +163,7 @@ def _add_leaf(leaves: _Leaves, member: BtfMember, name: str, bit: int) -> None:
     if size == 0 and leaves.btf.kind(leaves.btf.resolve(member.type_id)) != Kind.ARRAY:
         leaves.noise[EMPTY_FIELDS] += 1
         return
-    # Unnamed bit fields are written by nobody.
+    # Unnamed bit fields are padding and never accessed.
     if not member.name:
         return
     leaves.entries.append(_entry(leaves.btf, member, name, bit, size))
@@ -179,7 +182,7 @@ def _entry(btf: Btf, member: BtfMember, name: str, bit: int, size: int) -> Entry
 
 
 def _groups(marks: Mapping[str, int]) -> dict[str, Span]:
-    # First and last byte, by the name of the group with the path to the struct that has it.
+    # First and last byte, by the name of the group, with the path of the struct that contains it.
     groups = {}
     for mark, first in marks.items():
         path, _, last_part = mark.rpartition(GROUP_BEGIN)
@@ -190,10 +193,10 @@ def _groups(marks: Mapping[str, int]) -> dict[str, Span]:
 
 
 def holes(unit: Unit) -> tuple[Span, ...]:
-    """Return the bytes that no entry has, up to the last entry, as (first byte, bytes).
+    """Return the unused bytes before the last entry, as (first byte, number of bytes).
 
-    What is after the last entry is :func:`padding`, not a hole. Where sizes are unknown
-    nothing is returned.
+    Unused bytes after the last entry are :func:`padding`, not a hole. Holes after an entry of
+    unknown size are left out.
     """
     return tuple(_gaps(unit))
 
@@ -209,7 +212,7 @@ def _gaps(unit: Unit) -> Iterator[Span]:
 
 
 def padding(unit: Unit) -> int | None:
-    """Return how many bytes follow the last entry; None where that is unknown."""
+    """Return the number of bytes after the last entry; None if any size is unknown."""
     ends = [entry.offset + entry.size for entry in unit.entries if entry.size is not None]
     if unit.size is None or len(ends) < len(unit.entries):
         return None
@@ -219,9 +222,9 @@ def padding(unit: Unit) -> int | None:
 def inferred_alignment(btf: Btf, type_id: int) -> int:
     """Return the alignment in bytes that explains a struct's layout.
 
-    BTF has no alignments. A field has at least that of its type; a hole in front of it that this
-    does not explain, or padding at the struct's end, was made by a larger one. An alignment that
-    moved nothing cannot be seen.
+    BTF has no alignments. A field has at least the alignment of its type; a hole before it that
+    this does not explain, or padding at the struct's end, implies a larger one. An alignment that
+    causes no padding cannot be detected.
 
     :raises InputError: the BTF is damaged
     """
@@ -229,7 +232,7 @@ def inferred_alignment(btf: Btf, type_id: int) -> int:
 
 
 class _Alignments:
-    # One walk; what is known of a type is kept.
+    # One walk over the types, with a cache of their alignments.
 
     def __init__(self, btf: Btf) -> None:
         self._btf = btf
@@ -249,7 +252,8 @@ class _Alignments:
             return self.of(self._btf.array(type_id)[0], depth + 1)
         if kind in COMPOSITE:
             return self._of_struct(type_id, depth, has_holes=kind == Kind.STRUCT)
-        # long double of i386 has 12 bytes and is aligned to 4, the largest power in it.
+        # long double of i386 has 12 bytes and alignment 4, the largest power of two that divides
+        # 12.
         return _largest_power(self._btf.size(type_id))
 
     def _of_struct(self, type_id: int, depth: int, *, has_holes: bool) -> int:
@@ -262,7 +266,7 @@ class _Alignments:
             else:
                 if has_holes:
                     alignment = _explaining(end, offset, alignment)
-                # A packed struct, or u64 of i386, has fields where their type would not be put.
+                # In a packed struct, and for u64 on i386, fields are not aligned to their type.
                 alignment = min(alignment, _largest_power(offset))
                 end = max(end, offset + size)
                 largest = max(largest, alignment)
@@ -271,13 +275,13 @@ class _Alignments:
 
 
 def _largest_power(number: int) -> int:
-    # The largest power of two that divides it; 0 is divided by all.
+    # The largest power of two that divides the value; unlimited for 0.
     return min(number & -number or LARGEST_ALIGNMENT, LARGEST_ALIGNMENT)
 
 
 def _explaining(end: int, start: int, least: int) -> int:
-    # The alignment that moves what would begin at `end` to `start`: that of the type, else the
-    # usual one that is asked for, else the smallest.
+    # The alignment that moves a field from `end` to `start`: that of the type, else the usual
+    # explicit one, else the smallest.
     if _aligned(end, least) == start:
         return least
     if least < USUAL_ASKED and _aligned(end, USUAL_ASKED) == start:

@@ -20,24 +20,26 @@ from schedperf.evidence.layout.record import (
     Mark,
 )
 from schedperf.evidence.layout.sheets import NO_LINES, Lines, Sheet
-from schedperf.evidence.layout.units import UnitPair
+from schedperf.evidence.layout.unit_pairs import UnitPair
 
-# Lines of one column in one window: some 40 rows of text where eight variables share a line.
+# Largest number of lines per column of a window: about 40 rows of text if eight variables share a
+# line.
 MOST_WINDOW_LINES = 6
-# More drawings than a reader looks at hide the first ones; the counts tell the whole.
+# Largest number of drawings; the counts in the record are complete.
 MOST_WINDOWS = 6
-# Changes of a kind from which drawings are chosen; two unrelated kernels differ in thousands.
+# Number of changes of a kind from which drawings are chosen; two unrelated kernels differ in
+# thousands.
 MOST_CHANGES = 100
-# Pairs of one alarm that may start a drawing; the worst come first.
+# Largest number of pairs per alarm that may start a drawing, the first pairs of the alarm.
 MOST_ALARM_PAIRS = 16
 
 
 class Window(Struct, frozen=True, kw_only=True):
-    """Lines of one unit on every kernel that belong together.
+    """Corresponding lines of one unit in every kernel.
 
-    :param lines: one set for each kernel
-    :param alarms: rows of the alarms that it shows
-    :param hot: entries of these, as base calls them
+    :param lines: one set of line numbers for each kernel
+    :param alarms: ids of the alarms that it shows
+    :param hot: entries of these alarms, by name in base
     """
 
     unit: str
@@ -47,16 +49,16 @@ class Window(Struct, frozen=True, kw_only=True):
 
     @property
     def is_readable(self) -> bool:
-        """Whether it has a line, and no column has more than a reader follows."""
+        """Whether a column has lines, and none more than :data:`MOST_WINDOW_LINES`."""
         return 0 < max(len(lines) for lines in self.lines) <= MOST_WINDOW_LINES
 
     def touches(self, window: "Window") -> bool:
-        """Whether both show one line of one kernel."""
+        """Return whether both show a common line of one unit in some kernel."""
         pairs = zip(self.lines, window.lines, strict=True)
         return self.unit == window.unit and any(own & theirs for own, theirs in pairs)
 
     def joined_with(self, others: Iterable["Window"]) -> "Window":
-        """Return one window for all of them."""
+        """Return the union of this window and others of the same unit."""
         lines, alarms, hot = self.lines, self.alarms, self.hot
         for window in others:
             lines = tuple(own | theirs for own, theirs in zip(lines, window.lines, strict=True))
@@ -65,10 +67,12 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 def group_windows(candidates: Iterable[Window], most: int) -> list[Window]:
-    """Join windows that touch a line in common, as long as they stay readable.
+    """Join windows with a common line, as long as they stay readable.
+
+    Windows that are not readable are left out, and so are further ones once there are ``most``.
 
     :param candidates: the most important first
-    :param most: how many to return
+    :param most: largest number of returned windows
     """
     windows: list[Window] = []
     for window in candidates:
@@ -86,11 +90,13 @@ def group_windows(candidates: Iterable[Window], most: int) -> list[Window]:
 def draw_windows(
     roles: Sequence[str], kernels: Sequence[Kernel], compared: Sequence[Sequence[UnitPair]]
 ) -> tuple[LayoutWindow, ...]:
-    """Return drawings, those of alarms first.
+    """Return at most :data:`MOST_WINDOWS` drawings of changed units, those of alarms first.
+
+    Changes of global variables without an alarm are drawn only if no other unit is compared.
 
     :param roles: "base", "new" …, one for each kernel
     :param kernels: base first
-    :param compared: for each new kernel its units, compared with base
+    :param compared: for each new kernel, the comparisons of its units with base
     """
     changed = {pair.name for pairs in compared for pair in pairs if not pair.change.is_unchanged}
     boards: dict[str, _Board] = {}
@@ -98,13 +104,13 @@ def draw_windows(
         for pair in pairs:
             if pair.name not in changed:
                 continue
-            # A kernel in which the unit is as in base has its column too.
+            # A kernel with an unchanged unit has a column, too.
             board = boards.setdefault(pair.name, _Board(roles, kernels, pair.name))
             board.add(number, pair)
     alarmed = [alarm for board in boards.values() for alarm in board.alarmed()]
     candidates = [window for _, window in sorted(alarmed, key=lambda alarm: rank_of(alarm[0]))]
-    # Any other option moves hundreds of globals, so these are drawn only where nothing else was
-    # asked for.
+    # Almost any configuration change moves hundreds of globals, so these are drawn only if no other
+    # unit was requested.
     is_alone = all(pair.name == "globals" for pairs in compared for pair in pairs)
     candidates += [
         window
@@ -117,7 +123,7 @@ def draw_windows(
 
 
 class _Board:
-    # One unit on every kernel: where entries are, and what became of them.
+    # One unit in every kernel: positions and changes of its entries.
 
     def __init__(self, roles: Sequence[str], kernels: Sequence[Kernel], name: str) -> None:
         self._roles, self._kernels, self._name = roles, kernels, name
@@ -125,12 +131,18 @@ class _Board:
         self._pairs: dict[int, UnitPair] = {}
 
     def add(self, number: int, pair: UnitPair) -> None:
-        """Take the comparison of one new kernel."""
+        """Add the comparison of one new kernel.
+
+        :param number: index of this kernel; base is 0
+        """
         self._pairs[number] = pair
         self._sheets[0], self._sheets[number] = pair.sheets
 
     def alarmed(self) -> Iterator[tuple[LayoutAlarm, Window]]:
-        """Yield what each alarm is about."""
+        """Yield each alarm with each of its windows: for its first pairs, and for all its entries.
+
+        At most :data:`MOST_ALARM_PAIRS` pairs have a window.
+        """
         for pair in self._pairs.values():
             for alarm in pair.ranking.alarms:
                 rows, hot = (alarm.row,), frozenset(alarm.names)
@@ -139,7 +151,11 @@ class _Board:
                     yield alarm, Window(unit=self._name, lines=lines, alarms=rows, hot=hot)
 
     def changed(self) -> Iterator[Window]:
-        """Yield every other change."""
+        """Yield a window for each separated or joined pair, and each added or removed entry.
+
+        Added and removed entries without common neighbours on their lines have no window. Each kind
+        of change has at most :data:`MOST_CHANGES` windows per new kernel.
+        """
         for number, pair in self._pairs.items():
             lines = pair.change.lines
             for changed in (*lines.separated[:MOST_CHANGES], *lines.joined[:MOST_CHANGES]):
@@ -152,8 +168,8 @@ class _Board:
         return Window(unit=self._name, lines=self._lines(focus))
 
     def _around(self, name: str, side: int, new: int) -> Iterator[Window]:
-        # Where the mates of one are that only base or only this new kernel has. Without mates
-        # nobody's line changed, and there is nothing to draw.
+        # The lines of the mates of an entry that only base or only this new kernel has. Without
+        # mates no other entry's line changed, and there is nothing to draw.
         sheet, called = self._sheets[side], self._called(side, name)
         if sheet is None or called not in sheet.spans:
             return
@@ -166,7 +182,7 @@ class _Board:
             yield Window(unit=self._name, lines=tuple(lines))
 
     def _names(self, number: int) -> Mapping[str, str]:
-        # What a kernel calls entries that base calls otherwise.
+        # Names in a kernel of entries that have a different name in base.
         pair = self._pairs.get(number)
         return {} if pair is None else pair.new_names
 
@@ -187,7 +203,7 @@ class _Board:
         return self._filled(lines)
 
     def _filled(self, lines: list[Lines]) -> tuple[Lines, ...]:
-        # A kernel that has none of them shows where those are that they came between.
+        # A kernel without these entries shows the entries between which they were inserted.
         donor = next((number for number, shown in enumerate(lines) if shown), None)
         sheet = None if donor is None else self._sheets[donor]
         if donor is None or sheet is None or all(lines):
@@ -201,7 +217,7 @@ class _Board:
         return tuple(lines)
 
     def draw(self, window: Window) -> LayoutWindow:
-        """Return one drawing."""
+        """Return the drawing of a window, with a column for each kernel."""
         drawn = [self._rows(number, window) for number in range(len(self._kernels))]
         shown = {row.name for rows in drawn for row in rows}
         added = dict.fromkeys(
@@ -251,7 +267,7 @@ class _Board:
         marks |= self._marked(
             number, (rename.base_name for rename in pair.change.renamed), "renamed"
         )
-        # Whose mates left around it has new mates, but has not moved.
+        # An entry whose mates left has changed mates, but has not moved.
         gone = (entry.name for entry in lines.moved if not entry.keeps_offset)
         marks |= self._marked(number, gone, "moved")
         return marks | self._marked(number, (entry.name for entry in pair.change.added), "added")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse ``load.json``: how the load of a run ran and ended.
+"""Parse ``load.json``: how the background load of a run ran and ended.
 
 >>> load = parse_load(
 ...     b'{"schema": "schedperf/load/1", "command": ["stress-ng", "--cpu", "2"], "wall_s": 10.7,'
@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import Count, Sentence, decode
+from schedperf.inputs.bundle.json import Count, Sentence, decode
 
 LARGEST_BYTES = 1 << 20
 MOST_WORDS = 10_000
@@ -25,7 +25,7 @@ KILLED = "SIGKILL"
 class LoadRun(Struct, frozen=True, kw_only=True):
     """The load of one run; keys as in docs/bundle.md.
 
-    :param ended_by: the signal that ended it
+    :param ended_by: the last signal that was sent to end it
     :param killed: names of its processes that remained and were killed
     :param output_left_out: bytes that the recorder left out, by stream
     """
@@ -39,7 +39,7 @@ class LoadRun(Struct, frozen=True, kw_only=True):
 
     @property
     def was_killed(self) -> bool:
-        """Return whether it did not end by itself, so that it may not have printed its results."""
+        """Return whether it was killed, so that its results may be missing."""
         return self.ended_by == KILLED
 
     @property
@@ -52,6 +52,6 @@ def parse_load(content: bytes, where: str) -> LoadRun:
     """Parse load.json.
 
     :param where: bundle and member, for messages
-    :raises BundleError: it is damaged
+    :raises BundleError: the file is damaged
     """
     return decode(content, LoadRun, where)

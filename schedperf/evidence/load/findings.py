@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 from schedperf.evidence import finding
 from schedperf.evidence.load.record import Load, LoadRow
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from schedperf.model.units import format_number
 from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
 
-# Of all points; the section has all rows.
+# Largest number of findings over all points; the section has all rows.
 MOST_FINDINGS = 4
 
 
 @finding("load", Load)
 def load(record: Load) -> Iterator[Finding]:
-    """Yield one finding per significant change of a result of the load."""
+    """Yield the first ``MOST_FINDINGS`` significant changes of results of the load."""
     changed = [row for row in record.rows if row.changed]
     for row in changed[:MOST_FINDINGS]:
         yield _describe(row)

@@ -4,9 +4,10 @@
 from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
-from schedperf.benchmarks import is_maximum
-from schedperf.model.comparison import Better, SectionData
+from schedperf.inputs.benchmarks import is_maximum
 from schedperf.model.counted import RateRow
+from schedperf.model.rows import Better
+from schedperf.model.sections import SectionData
 
 
 class LoadRow(RateRow, frozen=True, kw_only=True):
@@ -18,12 +19,12 @@ class LoadRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """Side, workload and point, and the metric."""
+        """Key of the row: side, workload, point and metric."""
         return self.side, self.workload, self.point, self.metric
 
     @property
     def statistic(self) -> str:
-        """Whether it is the maximum of a run: "max"; "" if not."""
+        """The statistic: "max" for the maximum of a run, otherwise ""."""
         return "max" if is_maximum(self.metric) else ""
 
 

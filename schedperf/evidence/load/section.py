@@ -10,25 +10,25 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.benchmarks import Metric
-from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.load.capture import LARGEST_BYTES, LoadRun, parse_load
 from schedperf.evidence.load.record import Load, LoadRow
+from schedperf.inputs.benchmarks import Metric
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.counted import Basis
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.printed import Printed, printed_by
-from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 from schedperf_collectors.contract import LOAD, format_template
 
-# A result is a value per run, divided by nothing.
+# A result is one value per run, without a divisor.
 PER_RUN: Basis = "share"
 
 
 class _Beside(Struct, frozen=True, kw_only=True):
-    # The load of one run, and what it printed.
+    # The load of one run, and its parsed output.
     load: LoadRun
     printed: Printed
 
@@ -40,7 +40,10 @@ def has_load(side: Side) -> bool:
 
 @section(Load, applies=has_load)
 def load(sides: Sequence[Side]) -> Load:
-    """Compare each metric of the load, for each workload and point."""
+    """Compare each metric of the load, for each workload and point.
+
+    :raises Absent: a side has no run with a readable load, or the loads of the sides differ
+    """
     loaded = load_captured(sides, LOAD, _read)
     for side, beside in zip(sides, loaded, strict=True):
         if not beside.runs:
@@ -63,7 +66,7 @@ def _read(side: Side, run: Run) -> _Beside:
     folder = f"{run.folder}/{LOAD}"
     name = f"{folder}/load.json"
     load_run = parse_load(side.bundle.read(name, LARGEST_BYTES), f"{side.bundle.path}: {name}")
-    # Rules of --metric are about the output of the workload.
+    # Rules of --metric apply to the output of the workload only.
     as_run = replace(run, command=load_run.command, wall_s=load_run.wall_s, metric=None)
     return _Beside(load=load_run, printed=printed_by(side, as_run, folder))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Parse pelt.json of a run: calls and durations of the functions that update PELT averages.
 
-BPF programs count per CPU; where the kernel refuses them, another mechanism does::
+BPF programs count per CPU; if the kernel refuses them, another mechanism is used::
 
     {"schema": "schedperf/bpf_pelt/1", "seconds": 1.234, "sampling": 1,
      "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null}, "no_types": null,
@@ -27,27 +27,27 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import Count as AnyCount
-from schedperf.bundle.json import Sentence, decode
+from schedperf.inputs.bundle.json import MOST_HISTOGRAM_VALUES, Sentence, decode
+from schedperf.inputs.bundle.json import Count as AnyCount
 
 # Mechanism of the cross-check. A function counted only by breakpoints has no cross-check.
 BREAKPOINT = "breakpoint"
-# NR_CPUS is 8192 where it is largest.
+# The largest NR_CPUS is 8192.
 MOST_CPUS = 8192
-# The scheduler has half a dozen such functions, and a dozen ways into them.
+# Limits on functions and contexts; the scheduler has about six such functions and a dozen contexts.
 MOST_FUNCTIONS = 32
 MOST_CONTEXTS = 16
-# A duration has 64 bits; the linear bins are 64, and more of them would be no finer in the text.
+# Limits on the bins: a duration has 64 bits, and the collector uses 64 linear bins.
 MOST_LOG2_BINS = 64
 MOST_LINEAR_BINS = 1024
 LARGEST_STEP_NS = 1_000_000
-# Up to here counts are exact as floating-point numbers, and nanoseconds are 104 days.
+# Up to 2**53, counts are exact as floating-point numbers; as nanoseconds, this is 104 days.
 LARGEST_COUNT = 2**53
-# A gate is open for as long as a workload runs: more than nothing, and less than three years.
+# Limits on the duration of counting, in s: more than 0, and less than three years.
 SECONDS = (1e-6, 1e8)
 # Largest cost of a probe per call that is plausible.
 LARGEST_COST_NS = 1e9
-# Parts and whole are counted by different programs, which may differ by a call or two while
+# Parts and totals are counted by different programs, which may differ by one or two calls when
 # counting starts. A larger relative difference is an error.
 LARGEST_MISMATCH = 0.01
 FEWEST_MISMATCHES = 2
@@ -55,7 +55,7 @@ MOST_NOTES = 200
 
 Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
-# A difference of two noisy times may be below 0.
+# The difference of two noisy times may be negative.
 Cost = Annotated[float, Meta(ge=-LARGEST_COST_NS, le=LARGEST_COST_NS)]
 Function = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,127}\Z")]
 Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_/ -]{0,31}\Z")]
@@ -67,10 +67,12 @@ Bins = Mapping[int, tuple[int, ...]]
 
 
 class Durations(Struct, frozen=True, kw_only=True):
-    """How long calls took, by CPU.
+    """Durations of calls, by CPU.
 
     :param timed: number of timed calls
     :param sum_ns: total duration of the timed calls
+    :param log2_ns: number of timed calls by bin; the module's docstring defines the bins
+    :param linear_ns: the same for bins of ``linear_step_ns``
     """
 
     timed: Counts
@@ -80,7 +82,11 @@ class Durations(Struct, frozen=True, kw_only=True):
     linear_step_ns: Annotated[int, Meta(ge=1, le=LARGEST_STEP_NS)]
 
     def __post_init__(self) -> None:
-        """Refuse parts that contradict each other."""
+        """Refuse parts that contradict each other.
+
+        :raises ValueError: CPUs or numbers of bins differ, or a histogram does not sum to the
+            number of timed calls
+        """
         if self.timed.keys() != self.sum_ns.keys():
             raise ValueError("`timed` and `sum_ns` list different CPUs (expected the same CPUs)")
         for name, bins in (("log2_ns", self.log2_ns), ("linear_ns", self.linear_ns)):
@@ -92,7 +98,7 @@ class Durations(Struct, frozen=True, kw_only=True):
 
 
 class Lost(Struct, frozen=True, kw_only=True):
-    """Calls that are missing from the durations; None: unknown.
+    """Calls that are missing from the durations; None if unknown.
 
     :param unpaired: exits without an entry
     :param nested: entries beyond the deepest nesting
@@ -105,10 +111,14 @@ class Lost(Struct, frozen=True, kw_only=True):
 class FunctionCalls(Struct, frozen=True, kw_only=True):
     """The calls of one function or tracepoint that were counted.
 
-    :param mechanism: None: not measured, and ``calls`` is None as well
-    :param tried: mechanisms in the order of trial, each with the reason why it failed; None: works
-    :param calls: by CPU
-    :param contexts: the same calls by context, i.e. what the CPU was doing; None: not recorded
+    :param mechanism: None if not measured; ``calls`` is None as well
+    :param tried: mechanisms in the order of trial, with the reason of failure; None for the one
+        that works
+    :param calls: number of calls by CPU
+    :param contexts: the same calls by context (what the CPU was doing) and CPU; None if not
+        recorded
+    :param durations: None if the mechanism does not time calls
+    :param lost: None if not recorded
     """
 
     mechanism: Word | None = None
@@ -119,7 +129,11 @@ class FunctionCalls(Struct, frozen=True, kw_only=True):
     lost: Lost | None = None
 
     def __post_init__(self) -> None:
-        """Refuse parts that contradict each other."""
+        """Refuse parts that contradict each other.
+
+        :raises ValueError: only one of ``mechanism`` and ``calls`` is None, the contexts do not sum
+            to the calls, or more calls were timed than counted
+        """
         if (self.mechanism is None) != (self.calls is None):
             raise ValueError(
                 "only one of `mechanism` and `calls` is null (expected both or neither)"
@@ -128,7 +142,7 @@ class FunctionCalls(Struct, frozen=True, kw_only=True):
         if self.contexts is not None:
             parts = sum(sum(counts.values()) for counts in self.contexts.values())
             _check_parts("contexts", parts, calls, "calls")
-        # Which calls are timed is random, so no number is expected exactly.
+        # Calls are timed at random, so no exact number is required.
         timed = 0 if self.durations is None else sum(self.durations.timed.values())
         if timed > calls * (1.0 + LARGEST_MISMATCH) + FEWEST_MISMATCHES:
             raise ValueError(
@@ -139,7 +153,8 @@ class FunctionCalls(Struct, frozen=True, kw_only=True):
 class Contexts(Struct, frozen=True, kw_only=True):
     """How contexts were distinguished.
 
-    :param markers: by context, the functions around which it is set
+    :param mechanism: mechanism of the probes that set a context; None if contexts are not recorded
+    :param markers: by context, the kernel functions that mark it while they run
     :param missing: contexts that could not be marked, with the reason
     """
 
@@ -152,13 +167,17 @@ class Contexts(Struct, frozen=True, kw_only=True):
 
 
 class EmptyProbe(Struct, frozen=True, kw_only=True):
-    """Probe overhead per call, in ns, measured in the same session; None: not measured.
+    """Probe overhead per call, in ns, measured before the run; None if not measured.
 
-    :param on: function on which the overhead was measured
-    :param empty_ns: time that empty entry and exit programs add to a call, with its 95% CI
-    :param pair_ns: time that the timing programs add to a timed call, with its 95% CI
-    :param reads_ns: duration that the timing programs measure for an almost empty function: median
-        with its 95% CI; every duration includes it
+    Each time is a median; the field ``…_ci`` has its 95% CI.
+
+    :param mechanism: mechanism of the measured probes
+    :param on: function to which the timing programs were attached
+    :param calls: number of measured calls
+    :param empty_ns: time that empty entry and exit programs add to a call
+    :param pair_ns: time that the timing programs add to a timed call
+    :param reads_ns: duration that the timing programs measure for an almost empty function; every
+        duration includes it
     """
 
     mechanism: Word | None = None
@@ -173,7 +192,10 @@ class EmptyProbe(Struct, frozen=True, kw_only=True):
 
 
 class Breakpoints(Struct, frozen=True, kw_only=True):
-    """Calls on all CPUs, also counted with breakpoints; None: the breakpoint did not count."""
+    """Calls that execution breakpoints counted in the same run, for the cross-check.
+
+    :param functions: number of calls on all CPUs, by function; None if its breakpoint failed
+    """
 
     functions: Annotated[Mapping[Function, Count | None], Meta(max_length=MOST_FUNCTIONS)]
 
@@ -181,11 +203,12 @@ class Breakpoints(Struct, frozen=True, kw_only=True):
 class Loader(Struct, frozen=True, kw_only=True):
     """The library that loaded the programs.
 
-    :param used: "libbpf" or "bcc"; None: no program could be loaded
+    :param used: "libbpf" or "bcc"; None if no program could be loaded
     :param asked: "auto", or the loader that the user asked for
-    :param tried: loaders in the order of trial, each with the reason why it failed; None: works
-    :param no_types: what is not available because the kernel has no types (BTF); None: it has BTF
-    :param seconds: until all programs were attached
+    :param tried: loaders in the order of trial, with the reason of failure; None for the one that
+        works
+    :param no_types: features that are unavailable because the kernel has no BTF; None if it has BTF
+    :param seconds: time until all programs were attached
     """
 
     used: Word | None = None
@@ -199,9 +222,13 @@ class PeltCapture(Struct, frozen=True, kw_only=True):
     """Contents of one run's pelt.json.
 
     :param seconds: duration of counting
-    :param sampling: N of 1-in-N sampling of durations
-    :param loader: None: not recorded; older recorders used only bcc
-    :param lost_cpus: CPUs that went online or offline during the run
+    :param sampling: N if 1 in N calls is timed
+    :param loader: None in files of older recorders, which used only bcc
+    :param functions: by name
+    :param empty_probe: None if probe overhead was not measured
+    :param breakpoints: None without a cross-check
+    :param lost_cpus: CPUs that went offline during the run
+    :param notes: limitations of the capture, one sentence each
     """
 
     schema: Literal["schedperf/bpf_pelt/1"]
@@ -216,7 +243,7 @@ class PeltCapture(Struct, frozen=True, kw_only=True):
     notes: tuple[Sentence, ...]
 
     def calls_by_breakpoint(self, function: str) -> int | None:
-        """Return a function's calls on all CPUs as breakpoints counted them; None: not counted."""
+        """Return a function's calls on all CPUs as counted by breakpoints; None if not counted."""
         return None if self.breakpoints is None else self.breakpoints.functions.get(function)
 
 
@@ -224,9 +251,10 @@ def parse_bpf_pelt(content: bytes, label: str) -> PeltCapture:
     """Parse pelt.json.
 
     :param label: name of the file in messages
-    :raises InputError: it is damaged, of another version, or its parts contradict each other
+    :raises BundleError: the file is damaged, has another version or too many values, or its parts
+        contradict each other
     """
-    return decode(content, PeltCapture, label)
+    return decode(content, PeltCapture, label, MOST_HISTOGRAM_VALUES)
 
 
 def _check_parts(name: str, parts: int, whole: int, whole_name: str) -> None:

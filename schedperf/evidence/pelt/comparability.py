@@ -3,7 +3,8 @@
 
 Mechanisms observe different calls: a breakpoint counts calls that ftrace cannot, and a function may
 be partly inlined. So counts are compared only if all runs of both sides used the same mechanism,
-and durations only if both sides used the same sampling.
+durations only if they also used the same sampling, and counts by context only if they also marked
+the same contexts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,30 +17,36 @@ from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
 from schedperf.model.run import Captured, SideOf
 from schedperf.model.text import join_names
 
-# Share of the calls from which exits without an entry, and too deep nesting, are reported.
+# Smallest share of lost calls (exits without an entry, too deep nesting) that is reported.
 MOST_UNPAIRED = 0.001
 NOT_SHORTER = "probe overhead not subtracted (not known to be smaller than the measured time)"
-# What the timing pair measures on an empty function is part of what it adds to a call; a longer
-# time is a measurement error.
+# The duration that the timing programs measure for an empty function is part of the overhead that
+# they add to a call; a longer time is a measurement error.
 READS_TOO_MUCH = (
     "probe overhead not subtracted, because the duration measured for an almost empty function is "
     "longer than the time that the timing probes add to a call"
 )
-# How many descriptions are listed where the runs of one side differ among themselves.
+# Largest number of descriptions that are listed if the runs of one side differ.
 MOST_TOLD = 3
 
 _UNKNOWN = FunctionCalls(tried={})
 
 
 def seen_by(side: SideOf[Traced], function: str) -> list[FunctionCalls]:
-    """Return what each run of a side recorded of a function."""
+    """Return the calls of a function in each run of a side.
+
+    For a run whose capture lacks the function, the mechanism and the calls are None.
+    """
     return [run.content.capture.functions.get(function, _UNKNOWN) for run in side.runs]
 
 
 class Comparability(Struct, frozen=True, kw_only=True):
-    """Which rows of a function are comparable: None, or the reason why they are not.
+    """The reasons why rows of a function are not comparable; None if they are.
 
-    :param as_read: why probe overhead is not subtracted from the durations; None: it is
+    :param calls: reason for its counts, which applies to contexts and durations as well
+    :param contexts: reason for its counts by context
+    :param durations: reason for its durations and shares of CPU time
+    :param as_read: why probe overhead is not subtracted from the durations; None if it is
     :param remarks: limitations of the rows of the function
     """
 
@@ -51,13 +58,13 @@ class Comparability(Struct, frozen=True, kw_only=True):
 
 
 def functions_of(sides: Sequence[SideOf[Traced]]) -> list[str]:
-    """Return the functions that any run was asked to trace, in order."""
+    """Return the functions in the captures of all runs, in the order of first appearance."""
     functions_per_run = [run.content.capture.functions for side in sides for run in side.runs]
     return list(dict.fromkeys(name for functions in functions_per_run for name in functions))
 
 
 def judge(function: str, sides: Sequence[SideOf[Traced]]) -> Comparability:
-    """Return which rows of a function are comparable between these sides."""
+    """Determine which rows of a function are not comparable between these sides, and why."""
     return Comparability(
         calls=_differences(sides, function, _mechanism),
         contexts=_differences(sides, function, _contexts),
@@ -68,7 +75,7 @@ def judge(function: str, sides: Sequence[SideOf[Traced]]) -> Comparability:
 
 
 def context_notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
-    """Yield a note for functions with comparable calls but incomparable contexts."""
+    """Yield a note per reason why calls by context are not comparable although calls are."""
     by_reason: dict[str, list[str]] = {}
     for function in functions_of(sides):
         judged = judge(function, sides)
@@ -79,7 +86,7 @@ def context_notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
 
 
 def is_seen(function: str, side: SideOf[Traced]) -> bool:
-    """Return whether any run observed a function."""
+    """Return whether any run of a side observed a function."""
     return any(observed.mechanism is not None for observed in seen_by(side, function))
 
 
@@ -109,7 +116,11 @@ def _mechanism(_: PeltCapture, seen: FunctionCalls) -> str:
 
 
 def why_unseen(seen: FunctionCalls) -> str:
-    """List every mechanism that failed, with its reason."""
+    """Return every mechanism that failed with its reason, as text.
+
+    >>> why_unseen(FunctionCalls(tried={}))
+    'no probe mechanism was tried'
+    """
     reasons = [f"{name}: {reason}" for name, reason in seen.tried.items() if reason]
     return "; ".join(reasons) or "no probe mechanism was tried"
 
@@ -129,7 +140,8 @@ def _timing(capture: PeltCapture, seen: FunctionCalls) -> str:
 
 
 def _why_as_read(sides: Sequence[SideOf[Traced]], function: str) -> str | None:
-    # Overhead is subtracted in all runs of both sides, or in none: their durations are compared.
+    # Overhead is subtracted in all runs of both sides or in none, so that durations stay
+    # comparable.
     runs = [run for side in sides for run in side.runs]
     return next((reason for run in runs if (reason := _why_gross(run, function))), None)
 
@@ -143,7 +155,7 @@ def _why_gross(run: Captured[Traced], function: str) -> str | None:
         return NOT_SHORTER
     if probe.pair_ns is not None and probe.reads_ns > probe.pair_ns:
         return READS_TOO_MUCH
-    # Checked per node too: a mean below the overhead would become negative.
+    # Also checked per node, because a mean below the overhead would become negative.
     by_node = (
         None if seen.durations is None else mean_ns(seen.durations, cpus)
         for _, cpus in cpus_by_node(run)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two sides: rates and durations, histograms per bin, calls per CPU.
 
-Rows that are not comparable have both values and no change. The confidence intervals are computed
-by `stats.counted`: of rates and durations in `rates` (as for results: `stats._estimates` and
-`stats._judge`), of bins and CPUs in `distributions`.
+Rows that are not comparable have both values and no change. `stats.counted` computes the confidence
+intervals: `rates` those of rates and durations, `distributions` those of bins and CPUs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,25 +42,26 @@ from schedperf.model.units import percent
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_bins, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates
 
-# What calls are divided by; a share of wakeups is a quotient of two counts of the run.
+# Divisors of calls; calls per wakeup is a quotient of two counts of the run.
 PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
 
-# Of the time, in the slowest 1% of the calls, above which few calls carry the mean.
+# Share of the time in the slowest 1% of the calls above which few calls dominate the mean.
 LEAST_OF_FEW = 0.5
 FEW_CALLS = (
     "{side}: the slowest {few} of the calls take {part} of the total duration of all calls; the "
     "trimmed mean excludes these slowest calls"
 )
 EMULATED = "timings come from an emulator and do not predict real hardware"
-# By workload, point, key and name of the additional number.
+# Additional numbers by workload, point, key and name.
 _Means = Mapping[tuple[str, str, Key, str], float]
-# With a larger share of calls beyond the linear bins, log2 bins show more.
+# If more than this share of calls exceeds the linear bins, log2 bins are shown.
 MOST_BEYOND = 0.01
 _Runs = list[tuple[Captured[Traced], Histogram]]
 
 
 class _Family(Struct, frozen=True, kw_only=True):
-    # One family of the multiple-testing correction; by function, why it is not comparable.
+    # One family of the multiple-testing correction, and the reasons why functions are not
+    # comparable.
     measure: Callable[[Captured[Traced]], Found]
     reasons: Mapping[str, str | None]
 
@@ -75,7 +75,8 @@ class _Answer(Struct, frozen=True, kw_only=True):
 def rows_of(base: SideOf[Traced], new: SideOf[Traced]) -> list[PeltRow]:
     """Return the rows of a side against base.
 
-    Calls, calls by context, and durations are three families of the multiple-testing correction.
+    Functions that no run observed have no rows. Calls, calls by context, and durations with shares
+    of CPU time are corrected separately for multiple testing, each basis on its own.
     """
     sides = (base, new)
     judged = {
@@ -149,7 +150,7 @@ def _compare(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iter
 
 
 def _set_beside(family: _Family, sides: Sequence[SideOf[Found]]) -> Iterator[_Answer]:
-    # Rows that are not comparable: of the whole machine only, and without a ratio.
+    # Rows that are not comparable, for the whole machine only and without a ratio.
     def others(run: Captured[Found]) -> Found:
         return {
             at: measure
@@ -194,7 +195,7 @@ def _remarks(
 
 
 def _few_calls(row: PeltRow, sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
-    # A mean above the p99, and the share of CPU time that follows from it, are those of few calls.
+    # If the mean is above the p99, few calls dominate it and the share of CPU time.
     if row.what not in {"mean", "share"}:
         return
     for side in sides:
@@ -272,7 +273,10 @@ def _means(side: SideOf[Traced]) -> _Means:
 
 
 def bins_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[PeltBinsRow]:
-    """Yield the durations of each function at each point, where both sides have equal bins."""
+    """Yield the histogram of durations of each function at each point.
+
+    A point is left out unless both sides have timed calls and all their runs have the same bins.
+    """
     for function in functions_of((base, new)):
         reason = judge(function, (base, new)).durations
         for workload, point in base.by_point():
@@ -306,7 +310,7 @@ def _histograms(side: SideOf[Traced], point: tuple[str, str], function: str) -> 
 
 
 def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
-    # The kind of bins that shows more, and the lower edges in s; None without equal bins.
+    # The better kind of bins, and their lower edges in s; None without equal bins.
     every = [histogram for side in runs for _, histogram in side]
     kinds = [
         kind
@@ -330,7 +334,10 @@ def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
 
 
 def cpus_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[CpuRow]:
-    """Yield the calls of each function on each CPU, and the share of the CPU's time in them."""
+    """Yield the calls per second of each function on each CPU, and their share of the CPU's time.
+
+    Points that only one side has are left out, and so are measures that are 0 on all CPUs.
+    """
     judged = {function: judge(function, (base, new)) for function in functions_of((base, new))}
     invalid = {
         _calls(function) for function, comparability in judged.items() if comparability.calls
@@ -368,8 +375,8 @@ def _cpu_values(run: Captured[Traced]) -> CpuValues:
 
 
 def _spent(calls: Counts, durations: Durations, seconds: float) -> dict[int, float]:
-    # Untimed calls are assumed to take as long as timed calls. A CPU without calls spent no time;
-    # a CPU with untimed calls only has no value.
+    # Untimed calls are assumed to take as long as timed calls. A CPU without calls has a share of
+    # 0; a CPU with only untimed calls has no value.
     shares: dict[int, float] = {}
     for cpu, count in calls.items():
         timed = durations.timed.get(cpu, 0)

@@ -7,20 +7,20 @@ from operator import itemgetter
 from schedperf.evidence import finding
 from schedperf.evidence.pelt.measure import CLOCKED
 from schedperf.evidence.pelt.record import Pelt, PeltRow, UnseenFunction, What
-from schedperf.model.comparison import FIRST_NEW, Finding
+from schedperf.model.base_new import FIRST_NEW
+from schedperf.model.sections import Finding
 from schedperf.model.text import join_names
 from schedperf.model.units import format_number, scale_for
 from schedperf.stats.counted.findings import CO_OCCURS, rate_finding, write_change
 from schedperf.stats.counted.rates import distance_of
 
-# Of one point; the section's tables have all of them.
+# Largest number of findings per point; the section's tables have all rows.
 MOST_FINDINGS = 4
-# Contexts that one sentence names.
+# Largest number of contexts that a sentence names.
 MOST_CONTEXTS = 3
-# A function with fewer calls in a run is too rare to compare.
+# A function with fewer calls per run is too rare to compare.
 FEWEST_CALLS = 10.0
-# In order of preference. A slower kernel lowers every rate per second, so these are the last
-# resort.
+# Divisors in order of preference. A slower kernel lowers every rate per second, so these come last.
 PER = ("wakeup", "operation")
 
 NOT_MEASURED = "not measured on {where}"
@@ -29,7 +29,11 @@ NOT_COMPARED = "not compared"
 
 @finding("pelt_updates", Pelt)
 def pelt_updates(pelt: Pelt) -> Iterator[Finding]:
-    """Yield significant changes, the largest first, then functions that are not comparable."""
+    """Yield significant changes, then functions that are not comparable.
+
+    Each function has at most one finding for its calls and one for its durations. Of each point,
+    the :data:`MOST_FINDINGS` largest changes are reported, the largest first.
+    """
     rows = pelt.rows
     for point in dict.fromkeys((row.side, row.workload, row.point) for row in rows):
         of_point = [row for row in rows if (row.side, row.workload, row.point) == point]
@@ -142,7 +146,7 @@ def _change(row: PeltRow) -> str:
 
 
 def _by_node(rows: Sequence[PeltRow], write: Callable[[float], str]) -> str:
-    # The nodes with the smallest and the largest new value; of two nodes these are both.
+    # The nodes with the smallest and the largest new value.
     nodes = [
         (row.node, row.new, row.base or 0.0)
         for row in rows

@@ -2,11 +2,11 @@
 """Compute the values of one run: rates of calls, and durations with their quantiles.
 
 Calls are divided by the time, by the operations of the benchmark and by the wakeups of the run.
-Those of a node or of a context are divided by the same, so that the parts add up to the whole.
+Calls of a node or context have the same divisors, so that the parts add up to the total.
 
-Durations are two histograms: linear bins are fine where durations are short, log2 bins reach as far
-as they must. Both hold the same calls, so together they are one cumulative distribution: its steps
-are the edges of the linear bins, and beyond their end those of the log2 bins.
+Durations have two histograms of the same calls: linear bins resolve short durations, log2 bins
+cover long ones. They are combined to one cumulative distribution, whose steps are the edges of the
+linear bins and, after these, the edges of the log2 bins.
 """
 
 import math
@@ -22,21 +22,23 @@ from schedperf.model.run import Captured
 from schedperf.stats.counted.rates import Measure, divide
 
 NS_PER_S = 1e9
-# Share of the calls in a trimmed mean: the slowest are left out. A call that is interrupted or
-# whose virtual CPU is stalled takes milliseconds, and a few of them carry the mean.
+# Share of the calls in a trimmed mean, without the slowest. A call that is interrupted, or whose
+# virtual CPU is stalled, takes milliseconds, and a few of them dominate the mean.
 TRIMMED = 0.99
-# Contexts whose calls a clock drives: more per wakeup only says that a run took longer.
+# Contexts with clock-driven calls: an increase per wakeup only shows that a run took longer.
 CLOCKED = frozenset({"tick"})
-# Statistics of which probe overhead may be subtracted.
+# Statistics from which probe overhead may be subtracted.
 NET: frozenset[What] = frozenset({"mean", "trimmed", "share"})
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
 
 
 class Histogram(Struct, frozen=True, kw_only=True):
-    """Calls by their duration.
+    """Number of calls by duration.
 
-    :param log2_ns: bin i holds 2**i <= ns < 2**(i + 1), bin 0 also 0 ns; the last one is open
-    :param linear_ns: bin i holds i * step <= ns < (i + 1) * step; the last one is open
+    :param log2_ns: bin i counts 2**i <= ns < 2**(i + 1), bin 0 also 0 ns; the last bin has no upper
+        bound
+    :param linear_ns: bin i counts i * step <= ns < (i + 1) * step; the last bin has no upper bound
+    :param linear_step_ns: the step, in ns
     """
 
     log2_ns: tuple[int, ...]
@@ -60,7 +62,10 @@ class Quantile(Struct, frozen=True, kw_only=True):
 
 
 def merge(durations: Iterable[Durations]) -> Histogram | None:
-    """Add the histograms of all CPUs; None without calls, or where their bins differ."""
+    """Add the histograms of all CPUs, of one or several runs.
+
+    :return: None if no call was timed, or if the number or the width of the bins differs
+    """
     parts = list(durations)
     steps = {part.linear_step_ns for part in parts}
     log2, linear = (
@@ -85,7 +90,7 @@ def quantile(histogram: Histogram, share: float) -> Quantile | None:
     Calls are assumed to be spread evenly over a linear bin, and evenly over the logarithm of the
     duration in a log2 bin.
 
-    :param share: of the quantile, above 0 and below 1
+    :param share: probability of the quantile, above 0 and below 1
     :return: None if the quantile is in the open-ended last bin
     """
     rank, before = share * histogram.timed, 0
@@ -102,9 +107,10 @@ def quantile(histogram: Histogram, share: float) -> Quantile | None:
 def trimmed_mean_ns(histogram: Histogram) -> float | None:
     """Return the mean duration of the calls without the slowest 1%, in ns.
 
-    Calls are assumed to be spread within bins as by :func:`quantile`.
+    Calls are assumed to be distributed within bins as in :func:`quantile`.
 
-    :return: None if one of them is in the open-ended last bin
+    :param histogram: of at least one call
+    :return: None if one of these calls is in the open-ended last bin
     """
     kept, total = TRIMMED * histogram.timed, 0.0
     left = kept
@@ -124,9 +130,13 @@ def trimmed_mean_ns(histogram: Histogram) -> float | None:
 
 
 def slowest_share(histogram: Histogram, sum_ns: float) -> float | None:
-    """Return the share of the measured time that the slowest 1% of the calls took.
+    """Return the share of the total duration of all calls that the slowest 1% of the calls take.
 
-    :param sum_ns: of all timed calls
+    The rest is the trimmed mean (:func:`trimmed_mean_ns`) times 99% of the calls.
+
+    :param histogram: of at least one call
+    :param sum_ns: total duration of all timed calls, in ns
+    :return: 0 to 1; None if the trimmed mean is unknown or ``sum_ns`` is 0
     """
     mean = trimmed_mean_ns(histogram)
     if mean is None or not sum_ns:
@@ -140,7 +150,7 @@ def _linear_end(histogram: Histogram) -> int:
 
 
 def _bins(histogram: Histogram) -> Iterable[tuple[int, int, int]]:
-    # From, to and calls of each bin that is closed, without a gap.
+    # Start, end and calls of each closed bin, contiguously.
     step, end = histogram.linear_step_ns, _linear_end(histogram)
     below = 0
     for index, count in enumerate(histogram.linear_ns[:-1]):
@@ -151,17 +161,19 @@ def _bins(histogram: Histogram) -> Iterable[tuple[int, int, int]]:
         reached += count
         high = 2 ** (power + 1)
         if high > end:
-            # A log2 bin may begin within the linear bins: the calls in these are subtracted. The
-            # two may differ by a call made while counting started or stopped.
+            # A log2 bin may begin within the linear bins, whose calls are then subtracted. The two
+            # may differ by a call at the start or end of counting.
             yield max(start, 1), high, max(reached - below, 0)
             start, below = high, max(reached, below)
 
 
 class Key(NamedTuple):
-    """What is measured.
+    """Identity of a measure.
 
-    :param node: None: all CPUs
-    :param context: "": all of them
+    :param function: kernel function or tracepoint
+    :param what: the statistic, as in ``PeltRow.what``
+    :param node: NUMA node; None for all CPUs
+    :param context: "" for all contexts
     """
 
     function: str
@@ -174,11 +186,11 @@ Found = dict[tuple[Key, Basis], Measure]
 
 
 class Traced(Struct, frozen=True, kw_only=True):
-    """The capture of one run, and facts of its machine.
+    """The capture of one run, and properties of its machine.
 
-    :param nodes: NUMA node by CPU; empty if unknown
-    :param wakeups: of the whole machine in the run; None if not counted
-    :param emulated: None: unknown
+    :param nodes: NUMA node by CPU; empty if unknown, or if there are too many nodes for a row each
+    :param wakeups: wakeups of the whole machine in the run; None if 0 or not counted on all nodes
+    :param emulated: whether an emulator ran the kernel; None if unknown
     """
 
     capture: PeltCapture
@@ -188,7 +200,11 @@ class Traced(Struct, frozen=True, kw_only=True):
 
 
 def call_counts(run: Captured[Traced]) -> dict[Key, int]:
-    """Return the calls of each measured function: in total, by node, and by context."""
+    """Return the number of calls of each measured function: in total, by node, and by context.
+
+    Counts by node are left out if there are not several nodes, and those by context if contexts
+    were not recorded.
+    """
     counts: dict[Key, int] = {}
     for function, seen in run.content.capture.functions.items():
         if seen.calls is None:
@@ -201,9 +217,11 @@ def call_counts(run: Captured[Traced]) -> dict[Key, int]:
 
 
 def call_measures(run: Captured[Traced]) -> Found:
-    """Return calls a second (basis "time"), an operation, and a wakeup (basis "share").
+    """Return calls per second, per operation, and per wakeup.
 
-    Calls of :data:`CLOCKED` contexts are only divided by time.
+    Their bases are "time", "operation" and "share". Rates per operation or per wakeup are left out
+    if the number of operations or wakeups is unknown or 0. Calls of :data:`CLOCKED` contexts are
+    only divided by time.
     """
     amounts = {key: Measure(float(count), "1") for key, count in call_counts(run).items()}
     measures = dict(
@@ -224,12 +242,14 @@ def call_measures(run: Captured[Traced]) -> Found:
 
 
 def duration_measures(run: Captured[Traced], net: Collection[str]) -> Found:
-    """Return mean, quantiles and share of CPU time of the functions whose calls were timed.
+    """Return mean, trimmed mean, quantiles (all in s) and share of CPU time of all timed functions.
 
-    The share is the mean times all calls, divided by the time of all CPUs: untimed calls are
-    assumed to take as long as timed calls. Probe overhead is not subtracted from quantiles.
+    The basis is "share" for all of them. The share is the mean times all calls, divided by the time
+    of all CPUs: untimed calls are assumed to take as long as timed calls. Mean and share are also
+    computed by node if there are several nodes. Statistics that are unknown, e.g. a quantile in the
+    open-ended last bin, are left out. Probe overhead is not subtracted from quantiles.
 
-    :param net: functions for which probe overhead is subtracted from the mean and the share
+    :param net: functions for which probe overhead is subtracted from both means and the share
     """
     reads = (
         None
@@ -266,10 +286,10 @@ def _durations_of(
 
 
 def shown_beside(run: Captured[Traced]) -> Iterator[tuple[Key, str, float]]:
-    """Yield additional numbers of each measure, by name.
+    """Yield additional numbers of the measures: key of the measure, name and value of the number.
 
-    "total": calls; "read": mean in s, or share, without subtraction of probe overhead;
-    "resolution": width in s of the bin that contains a quantile.
+    "total": number of calls; "read": mean or trimmed mean in s, or share, without subtraction of
+    probe overhead; "resolution": width in s of the bin that contains a quantile.
     """
     for key, count in call_counts(run).items():
         yield key, "total", float(count)
@@ -289,16 +309,19 @@ def _quantiles(durations: Durations | None) -> Iterator[tuple[What, Quantile]]:
 
 
 def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float | None:
-    """Return the mean measured duration in ns; None if no call was timed.
+    """Return the mean measured duration in ns; None if no call was timed on these CPUs.
 
-    :param cpus: of these only
+    :param cpus: CPUs to include; None for all
     """
     timed = _sum(durations.timed, cpus)
     return _sum(durations.sum_ns, cpus) / timed if timed else None
 
 
 def cpus_by_node(run: Captured[Traced]) -> Iterator[tuple[int | None, frozenset[int] | None]]:
-    """Yield all CPUs (None), then the CPUs of each node if there are several nodes."""
+    """Yield pairs of a node and its CPUs.
+
+    The first pair is (None, None) for all CPUs; the nodes follow if there are several.
+    """
     yield None, None
     nodes = sorted(set(run.content.nodes.values()))
     if len(nodes) > 1:

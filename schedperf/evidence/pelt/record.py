@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import MissingSide, SectionData
 from schedperf.model.counted import BinsRow, CpuRow, RateRow
+from schedperf.model.sections import MissingSide, SectionData
 
 What = Literal["calls", "mean", "trimmed", "p50", "p99", "share"]
 Per = Literal["wakeup", "operation", "second", ""]
@@ -99,18 +99,18 @@ class PeltRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The statistic of the function, and where its calls were counted."""
+        """Key of the row: side, workload, point, function, statistic, node and context."""
         where = self.side, self.workload, self.point
         return *where, self.function, self.what, self.node, self.context
 
     @property
     def statistic(self) -> str:
-        """The quantile; for calls, means and shares their name."""
+        """Name of the statistic: "calls", "mean", "trimmed", "p50", "p99" or "share"."""
         return self.what
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the two sides are not comparable."""
+        """Why the two sides are not comparable; None if they are."""
         return self.reason
 
 
@@ -122,7 +122,11 @@ class TriedMechanism(Struct, frozen=True, kw_only=True):
 
 
 class UnseenFunction(Struct, frozen=True, kw_only=True):
-    """A function that was not measured in some runs of a side."""
+    """A function that was not measured in some runs of a side.
+
+    :param runs: number of these runs
+    :param tried: the mechanisms that failed in them
+    """
 
     side: str
     function: str
@@ -158,7 +162,13 @@ class PeltBinsRow(BinsRow, frozen=True, kw_only=True):
 
 
 class CrossCheck(Struct, frozen=True, kw_only=True):
-    """Calls of one function, also counted with execution breakpoints."""
+    """Calls of one function, also counted with execution breakpoints.
+
+    :param runs: number of runs with both counts
+    :param calls: counted by probes, summed over these runs
+    :param breakpoint: counted by breakpoints, summed over these runs
+    :param agrees: True if the counts differ by at most 1%, or by at most two calls per run
+    """
 
     side: str
     function: str

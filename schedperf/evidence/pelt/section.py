@@ -6,11 +6,11 @@ node and by context, and their durations. They get no verdict: more calls are ne
 worse, and durations include probe overhead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
+from schedperf.evidence.needs import WAKEUPS, CountWakeups
 from schedperf.evidence.pelt.capture import (
     BREAKPOINT,
     FEWEST_MISMATCHES,
@@ -30,19 +30,21 @@ from schedperf.evidence.pelt.record import (
     PeltProbe,
     PeltSide,
 )
-from schedperf.model.comparison import MissingSide
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.run import SideOf
+from schedperf.model.sections import MissingSide
 from schedperf.model.text import join_names
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.side import Side
 
 COLLECTOR = "bpf_pelt"
-# 8192 CPUs with six functions, each with 96 bins and ten contexts, have 17 MB.
+# Limit on the file size: 8192 CPUs with six functions, each with 96 bins and ten contexts, need 17
+# MB.
 LARGEST_BYTES = 32 << 20
-# Each node has rows of its own; the largest machines have 64.
+# Limit on nodes, each of which has separate rows; the largest machines have 64.
 MOST_NODES = 128
-# Two counts of the same calls differed by 0.04% at most if both counted for the same time (18
-# pairs, Linux 6.1 and 6.18 under emulation); with a larger difference one of the two missed calls.
+# Two counts of the same calls over the same time differed by at most 0.04% (18 pairs, Linux 6.1 and
+# 6.18 under emulation); a larger difference means that one count missed calls.
 LARGEST_DISAGREEMENT = 0.01
 NO_WAKEUPS = (
     "{sides}: calls per wakeup are unknown, because sched:sched_wakeup was not counted on all "
@@ -50,15 +52,13 @@ NO_WAKEUPS = (
     "and bpf_pelt"
 )
 
-# Counts the wakeups of a run of a side; None if unknown.
-CountWakeups = Callable[[Side, Run], float | None]
 
+@section(Pelt, needs=WAKEUPS)
+def pelt(sides: Sequence[Side], count_wakeups: CountWakeups) -> Pelt:
+    """Compare the calls and durations of each new side with base's, for each workload and point.
 
-@section(Pelt)
-def pelt(sides: Sequence[Side], count_wakeups: CountWakeups = lambda *_: None) -> Pelt:
-    """Compare the calls and durations of the runs of one workload and point, side by side.
-
-    :param count_wakeups: for calls per wakeup; measured by another kind of evidence
+    :param count_wakeups: counts the wakeups of a run, for calls per wakeup; None if unknown
+    :raises Absent: base has no readable capture, or no new side has one
     """
 
     def read(side: Side, run: Run) -> Traced:
@@ -93,7 +93,11 @@ def _read_run(side: Side, run: Run, wakeups: float | None) -> Traced:
 
 
 def analyse_sides(sides: Sequence[SideOf[Traced]], missing: Sequence[MissingSide]) -> Pelt:
-    """Compare each side with the first."""
+    """Compare each side with the first.
+
+    :param sides: base first; each has at least one run
+    :param missing: sides without runs, for the record
+    """
     base, *others = sides
     return Pelt(
         sides=tuple(map(_describe, sides)),
@@ -166,7 +170,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _hull(intervals: Sequence[Interval | None]) -> Interval | None:
-    # The range that the intervals of several runs span: at least as wide as each of them.
+    # The union of the intervals of several runs.
     ends = [end for interval in intervals if interval is not None for end in interval]
     return (min(ends), max(ends)) if ends else None
 

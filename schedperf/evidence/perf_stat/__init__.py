@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters of ``perf stat``, new vs base."""
+"""Compare counters of ``perf stat``."""

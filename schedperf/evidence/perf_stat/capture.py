@@ -24,19 +24,22 @@ from statistics import median
 
 from msgspec import Struct
 
-from schedperf.bundle.open import Run
+from schedperf.evidence.needs import WAKEUPS
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.errors import BadLine, InputError
-from schedperf.runs.side import Side
 
 FOLDER = "perf_stat"
 CSV, FACTS = "perf_stat.csv", "perf_stat.json"
-# perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
+# Limit on the file size: perf stat writes a hundred bytes per event and node, so 64 nodes and 100
+# events need 0.6 MB.
 LARGEST_CSV_BYTES = 4 << 20
+MOST_LINES = 20_000
 WAKEUP_EVENT = "sched:sched_wakeup"
 
-# perf's unit, the base unit and the factor between them; an event without a unit is a count.
+# By perf's unit: the base unit and the factor to it; an event without a unit is a count.
 UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9), "Joules": ("J", 1.0)}
-# perf extrapolates counts of events that were on the hardware for a smaller share of the time.
+# perf extrapolates the count of an event that was on the hardware for a smaller share of the time.
 COUNTED_ALL_THE_TIME = 99.99
 NO_VALUE = ("<not counted>", "<not supported>")
 # Counters are 64 bits wide.
@@ -49,13 +52,13 @@ _NODE = re.compile(r"N(\d{1,5})")
 class Counter(Struct, frozen=True, kw_only=True):
     """Count of one event in one run.
 
-    :param node: NUMA node; None: the whole machine
-    :param unit: base unit: "count", "s", "J", or as perf prints it
-    :param value: in ``unit``; None: not counted
-    :param scaled: perf extrapolated, because the event was multiplexed
-    :param seconds: how long each CPU counted the event; None if the number of CPUs is unknown or
-        the event was multiplexed
-    :param missing: what perf prints in place of the value: "<not counted>"; "" if it was counted
+    :param node: NUMA node; None for the whole machine
+    :param unit: base unit: "count", "s", "J", or perf's unit if unknown
+    :param value: in ``unit``; None if not counted
+    :param scaled: True if perf extrapolated the value because the event was multiplexed
+    :param seconds: counting time per CPU, in s; None if the number of CPUs is unknown or the event
+        was multiplexed
+    :param missing: perf's text in place of the value: "<not counted>"; "" if it was counted
     """
 
     event: str
@@ -68,7 +71,7 @@ class Counter(Struct, frozen=True, kw_only=True):
 
 
 def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadLine]:
-    """Parse the counts of one ``perf stat`` output, in its order.
+    """Yield the counts in one ``perf stat`` output, in file order; ``BadLine`` for invalid lines.
 
     :param label: name of the text in messages
     """
@@ -78,7 +81,7 @@ def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadL
 
 
 def read_perf_stat(side: Side, run: Run) -> Sequence[Counter | BadLine]:
-    """Return the counts of a run; none if perf failed.
+    """Return the counts of a run, and a ``BadLine`` for each invalid line; empty without a file.
 
     :raises InputError: the file is too large or damaged
     """
@@ -89,11 +92,17 @@ def read_perf_stat(side: Side, run: Run) -> Sequence[Counter | BadLine]:
 
 
 def _parse_file(content: bytes, name: str) -> Sequence[Counter | BadLine]:
+    lines = content.count(b"\n")
+    if lines > MOST_LINES:
+        raise InputError(
+            f"{name}: {lines} lines (expected at most {MOST_LINES}); record fewer events"
+        )
     return tuple(parse_perf_stat(content.decode(errors="replace").splitlines(), name))
 
 
+@WAKEUPS.provide
 def count_wakeups(side: Side, run: Run) -> float | None:
-    """Return the wakeups of a run; None if they were not counted on all nodes, or are below 1."""
+    """Return the wakeups of a run; None if unreadable, not counted on all nodes, or below 1."""
     try:
         counts = read_perf_stat(side, run)
     except InputError:
@@ -113,7 +122,7 @@ def count_wakeups(side: Side, run: Run) -> float | None:
 def counted_everywhere(read: Sequence[Counter | BadLine]) -> frozenset[str]:
     """Return the events that were counted on all nodes.
 
-    A damaged line may be of any event, so the result is empty if there is one.
+    A damaged line may belong to any event, so the result is empty if there is one.
     """
     counters = [line for line in read if isinstance(line, Counter)]
     if len(counters) < len(read):
@@ -123,7 +132,7 @@ def counted_everywhere(read: Sequence[Counter | BadLine]) -> frozenset[str]:
 
 
 def counting_seconds(read: Iterable[Counter | BadLine]) -> float | None:
-    """Return for how long perf counted: the median of the events; None if unknown."""
+    """Return perf's counting time in s, the median over the events; None if unknown."""
     seconds = [
         line.seconds for line in read if isinstance(line, Counter) and line.seconds is not None
     ]

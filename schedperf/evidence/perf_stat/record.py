@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import MissingSide, SectionData
 from schedperf.model.counted import RateRow
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.sections import MissingSide, SectionData
 
 
 class CounterSide(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class CounterRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The event of the workload and point, and its node."""
+        """Key of the row: side, workload, point, event and node."""
         return self.side, self.workload, self.point, self.event, self.node
 
 

@@ -2,7 +2,8 @@
 """Compare the counts of ``perf stat`` during the runs of base and new.
 
 Rates of software events, scheduler tracepoints and hardware events, per second and per operation,
-with intervals over runs. More is neither better nor worse, so they get no verdict.
+and shares by type of CPU core, with intervals over runs. More is neither better nor worse, so they
+get no verdict.
 """
 
 from collections import defaultdict
@@ -11,8 +12,6 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from schedperf.bundle.json import decode
-from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.perf_stat.capture import (
     FACTS,
@@ -22,24 +21,26 @@ from schedperf.evidence.perf_stat.capture import (
     counting_seconds,
     read_perf_stat,
 )
-from schedperf.evidence.perf_stat.core_types import (
-    pmus_of_types,
-    shares_by_type,
-    why_not_counted,
-)
 from schedperf.evidence.perf_stat.record import (
     CounterRow,
     Counters,
     CounterSide,
     NotCounted,
 )
-from schedperf.model.comparison import MissingSide
+from schedperf.evidence.perf_stat.shares_by_core_type import (
+    pmus_of_types,
+    shares_by_type,
+    why_not_counted,
+)
+from schedperf.inputs.bundle.json import decode
+from schedperf.inputs.bundle.open import Bundle, Run
+from schedperf.inputs.side import Side
 from schedperf.model.counted import Rate
 from schedperf.model.errors import BadLine
 from schedperf.model.perf_event import parse_event
 from schedperf.model.run import Captured, Operations, SideOf
+from schedperf.model.sections import MissingSide
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import (
     Measure,
     Question,
@@ -49,11 +50,11 @@ from schedperf.stats.counted.rates import (
 )
 
 LARGEST_JSON_BYTES = 1 << 20
-# They run on all CPUs, idle or not, where a whole machine is counted.
+# Events that advance on all CPUs, idle or not, if the whole machine is counted.
 CLOCKS = ("cpu-clock", "task-clock", "duration_time")
-# The time that perf measured, if the user counted it.
+# Event with the duration that perf measured, if the user requested it.
 ELAPSED = "duration_time"
-# Of a command that perf stat ran nothing but its counts is known.
+# For imported results of perf stat, only the counts are known.
 ONE_RUN = Operations(count=1.0, unit="run", exact=True)
 
 
@@ -72,8 +73,8 @@ class _Count(Struct, frozen=True, kw_only=True):
 class _Counted(Struct, frozen=True, kw_only=True):
     # :param not_counted: reason by event
     # :param seconds: how long perf counted; None if unknown
-    # :param ops: if the benchmark reports none; None if unknown
-    # :param pmus: of the types of CPU cores, if there are several
+    # :param ops: operations to use if the benchmark reports none; None if unknown
+    # :param pmus: PMUs of the types of CPU cores, if there are several
     counts: Mapping[_Key, _Count]
     seconds: float | None
     not_counted: Mapping[str, str]
@@ -87,7 +88,10 @@ _Captured = SideOf[_Counted]
 
 @section(Counters)
 def counters(sides: Sequence[Side]) -> Counters:
-    """Compare each event's count of the runs of one workload and point, side by side."""
+    """Compare the count of each event between the sides, for each workload and point.
+
+    :raises Absent: base has no counts, or no new side has
+    """
     base, *others = load_captured(sides, FOLDER, _read_run)
     missing = [
         MissingSide(side=captured.name, reason=_why_nothing(side, captured))
@@ -177,7 +181,7 @@ def _reasons(bundle: Bundle, run: Run) -> Mapping[str, str]:
 
 
 def _add_up(read: Sequence[Counter | BadLine]) -> dict[_Key, _Count]:
-    # The whole machine is the sum over its nodes, if all were counted.
+    # The value of the whole machine is the sum over its nodes, if all were counted.
     whole = counted_everywhere(read)
     places: defaultdict[_Key, list[Counter]] = defaultdict(list)
     for counter in read:
@@ -200,7 +204,7 @@ def _add_up(read: Sequence[Counter | BadLine]) -> dict[_Key, _Count]:
 
 
 def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
-    # Hundreds of nodes must not hide what changed on the machine as a whole.
+    # Rows of the whole machine have precedence over those of hundreds of nodes.
     nodes = {
         key.node
         for side in (base, new)
@@ -209,7 +213,7 @@ def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
         if key.node is not None
     }
     answers = _answer(base, new, [None])
-    # With one node, the sum is the same.
+    # With one node, its row equals the sum.
     if len(nodes) > 1:
         answers |= _answer(base, new, nodes)
     totals = [_totals(side) for side in (base, new)]
@@ -229,7 +233,7 @@ def _answer(
 def _measure(
     run: Captured[_Counted], nodes: Collection[int | None]
 ) -> dict[tuple[_Key, Any], Measure]:
-    # Per operation a clock of all CPUs is the length of the run.
+    # Per operation, a clock of all CPUs only shows the duration of the run.
     ops, seconds = run.ops or run.content.ops, _window(run)
     rates = {
         identity: measure
@@ -256,8 +260,8 @@ def _shares(
 
 
 def _window(run: Captured[_Counted]) -> float | None:
-    # perf counts from before the command starts until after its end. What it says of a shorter
-    # time is of something else than the run.
+    # perf counts from before the command starts until after its end. If its counting time is
+    # shorter than the run, the counts do not cover the run.
     seconds, wall_s = run.content.seconds, run.wall_s
     if seconds is None and wall_s is None:
         elapsed = run.content.counts.get(_Key(ELAPSED, None))
@@ -306,7 +310,7 @@ def _not_counted(captured: _Captured) -> Iterator[NotCounted]:
 def _not_compared(
     base: _Captured, new: _Captured, rows: Sequence[CounterRow]
 ) -> Iterator[NotCounted]:
-    # Events without a row, of the points that both sides have.
+    # Events without a row, at points that both sides have.
     compared = {row.event for row in rows}
     points = [{run.key.at for run in captured.runs} for captured in (base, new)]
     of_base, of_new = (_events(captured, points[0] & points[1]) for captured in (base, new))

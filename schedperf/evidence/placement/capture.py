@@ -11,7 +11,8 @@
                 "level": "NUMA", "count": 17}],
      …}
 
-Numbers are counts per run or nanoseconds. ``None``: not measured; 0: measured, no events.
+Numbers are counts per run, nanoseconds (``…_ns``) or seconds (``seconds``, ``step_s``). ``None``:
+not measured; 0: measured, no events.
 """
 
 from collections import Counter
@@ -20,46 +21,46 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from schedperf.bundle.json import Count, decode
 from schedperf.evidence.placement.record import Event, Idle
+from schedperf.inputs.bundle.json import MOST_HISTOGRAM_VALUES, Count, decode
 
 Cause = Literal["fork", "exec", "wakeup", "load_balance", "numa", "affinity", "other"]
 Answer = Literal["found", "balanced"]
 LevelSource = Literal["domains", "topology"]
 
-# From 1 ns to 9 minutes; the last bin is open.
+# Number of bins for waits: from 1 ns to 9 minutes; the last bin is open.
 LATENCY_BINS = 40
-# Of the period of a bandwidth timer.
+# Number of bins for the phase in a bandwidth timer's period.
 PHASE_BINS = 64
 
-# The collector's steps grow with the run, so that there are at most 2000.
+# Limit on steps; their length grows with the run, so that there are at most 2000.
 MOST_STEPS = 4096
 # MAX_NUMNODES is 1 << CONFIG_NODES_SHIFT, which is at most 10.
 MOST_NODES = 1024
 # NR_CPUS of the largest configuration.
 MOST_CPUS = 8192
-# Three for what shares a cache or a package, and one for each distance between nodes.
+# Limit on levels: three within a package, and one for each distance between nodes.
 MOST_LEVELS = 32
-# Of CPU cores; machines have two or three.
+# Limit on types of CPU cores; machines have two or three.
 MOST_TYPES = 32
-# cgroup.max.depth has no bound by default; people nest a dozen cgroups.
+# Limit on nested cgroups; cgroup.max.depth is unlimited by default, but a dozen levels are typical.
 DEEPEST = 4096
 MOST_PROGRAMS = 256
 MOST_NOTES = 256
-# Cgroups with a bandwidth limit; a machine full of containers has hundreds.
+# Limit on cgroups with a bandwidth limit; a machine full of containers has hundreds.
 MOST_TIMERS = 4096
-# The longest path of a cgroup that a file system can name.
+# Longest path of a cgroup.
 LONGEST_TEXT = 4096
 # A period of the bandwidth controller is at most one second.
 LONGEST_PERIOD_NS = 10**9
-# Longer than any run.
+# Upper limit on durations; no run takes longer.
 MOST_SECONDS = 1e8
 
 Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
 Node = Annotated[int, Meta(ge=0, lt=MOST_NODES)]
 Seconds = Annotated[float, Meta(gt=0.0, le=MOST_SECONDS)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
-# A PMU, or the model of a core with its capacity.
+# A type of core: the name of a PMU, or the model with its capacity.
 CoreType = Annotated[str, Meta(min_length=1, max_length=64)]
 Bins = Annotated[tuple[Count, ...], Meta(min_length=LATENCY_BINS, max_length=LATENCY_BINS)]
 Phases = Annotated[tuple[Count, ...], Meta(min_length=PHASE_BINS, max_length=PHASE_BINS)]
@@ -68,8 +69,8 @@ Phases = Annotated[tuple[Count, ...], Meta(min_length=PHASE_BINS, max_length=PHA
 class Program(Struct, frozen=True, kw_only=True):
     """One probe program, or why it could not be attached.
 
-    :param mechanism: "tp_btf", "raw_tp", "fentry", "fexit", "kprobe", "kretprobe" or "perf"; None:
-        no mechanism works on this machine
+    :param mechanism: "tp_btf", "raw_tp", "fentry", "fexit", "kprobe", "kretprobe" or "perf"; None
+        if no mechanism works on this machine
     :param function: kernel function or tracepoint; None if not found
     :param reason: why no mechanism works
     """
@@ -82,12 +83,13 @@ class Program(Struct, frozen=True, kw_only=True):
 class Move(Struct, frozen=True, kw_only=True):
     """Number of moves of tasks between the CPUs of two nodes (or of one node).
 
-    A fork moves from the parent's CPU to the child's first CPU, a wakeup from the waker's CPU to
-    the CPU of the woken task, a migration from the task's previous CPU to its next.
+    A fork moves from the parent's CPU to the child's first CPU, an exec from the CPU that the task
+    left in sched_exec() to the CPU on which it executes the program, a wakeup from the waker's CPU
+    to the CPU of the woken task, a migration from the task's previous CPU to its next.
 
-    :param cause: of a migration; None: unknown
+    :param cause: cause of a migration; None if unknown
     :param level: the smallest scheduling domain that contains both CPUs; "CPU" for the same CPU
-    :param from_type: type of the CPU core; None: all CPUs have one type
+    :param from_type: type of the CPU core; None if all CPUs have the same type
     """
 
     event: Event
@@ -108,7 +110,7 @@ class Move(Struct, frozen=True, kw_only=True):
 class Series(Struct, frozen=True, kw_only=True):
     """Moves over time.
 
-    :param crossing: moves between nodes, otherwise moves within a node
+    :param crossing: True for moves between nodes, False for moves within a node
     :param counts: shape (steps,)
     """
 
@@ -126,9 +128,11 @@ class OverTime(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """Waits of runnable tasks for a CPU of a node and type of core.
+    """Wait times of runnable tasks for a CPU, by node and type of core.
 
-    :param log2_ns: shape (40,); bin i counts 2^i <= ns < 2^(i+1), bin 0 also 0 ns
+    :param log2_ns: shape (40,); bin i counts 2^i <= ns < 2^(i+1), bin 0 also 0 ns, the last bin
+        also longer waits
+    :param core_type: None if all CPUs have the same type
     """
 
     node: Node
@@ -142,7 +146,7 @@ class Latency(Struct, frozen=True, kw_only=True):
 class Depth(Struct, frozen=True, kw_only=True):
     """Switches to tasks of the workload in task groups of one depth.
 
-    :param depth: 0 is the root group
+    :param depth: 0 for the root group
     """
 
     depth: Annotated[int, Meta(ge=0, lt=DEEPEST)]
@@ -150,10 +154,11 @@ class Depth(Struct, frozen=True, kw_only=True):
 
 
 class Destination(Struct, frozen=True, kw_only=True):
-    """Answers of find_idlest_group(), which sends a new task to a group of CPUs.
+    """Results of find_idlest_group(), which selects a group of CPUs for a task.
 
-    :param to_node: None: the local group was chosen
-    :param imbalanced: answers while ``sgc->imbalance`` of a group was set; None: not measured
+    :param to_node: None if the local group was chosen
+    :param fork: True if the task is new; False for execs and wakeups
+    :param imbalanced: results while ``sgc->imbalance`` of a group was set; None if not measured
     """
 
     level: Text
@@ -165,7 +170,7 @@ class Destination(Struct, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """Answers of find_busiest_group(), which looks for a group to pull from."""
+    """Results of find_busiest_group(), which selects a group to pull tasks from."""
 
     level: Text
     idle: Idle
@@ -177,8 +182,8 @@ class Attempts(Struct, frozen=True, kw_only=True):
     """Calls of load_balance().
 
     :param pulled: tasks that were moved
-    :param some_pinned: calls in which LBF_SOME_PINNED was set at some moment
-    :param all_pinned: likewise LBF_ALL_PINNED
+    :param some_pinned: calls during which LBF_SOME_PINNED was set
+    :param all_pinned: calls during which LBF_ALL_PINNED was set
     """
 
     level: Text
@@ -191,9 +196,9 @@ class Attempts(Struct, frozen=True, kw_only=True):
 
 
 class Migratable(Struct, frozen=True, kw_only=True):
-    """Answers of can_migrate_task().
+    """Results of can_migrate_task().
 
-    :param some_pinned: how many of the calls set LBF_SOME_PINNED
+    :param some_pinned: number of calls that set LBF_SOME_PINNED
     """
 
     level: Text
@@ -211,7 +216,7 @@ class Imbalance(Struct, frozen=True, kw_only=True):
 
 
 class Balance(Struct, frozen=True, kw_only=True):
-    """Decisions of the load balancer; None: not observable on this kernel."""
+    """Decisions of the load balancer; None if not observable on this kernel."""
 
     destination: tuple[Destination, ...] | None = None
     source: tuple[Source, ...] | None = None
@@ -226,9 +231,9 @@ NOTHING_SEEN = Balance()
 class Timer(Struct, frozen=True, kw_only=True):
     """The bandwidth timer of a cgroup.
 
-    :param group: path of the cgroup, or its number
-    :param phases: shape (64,); expiries by their time modulo the period
-    :param first_ns: of the first expiry, CLOCK_MONOTONIC; None: no expiry
+    :param group: path of the cgroup, or its id
+    :param phases: shape (64,); number of expiries by time modulo the period
+    :param first_ns: time of the first expiry, CLOCK_MONOTONIC; None if there was none
     :param overruns: expiries that came more than a period late
     """
 
@@ -251,12 +256,12 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
     """Contents of one run's placement.json.
 
     :param mechanism: "bpf" or "perf"
-    :param seconds: duration of counting
+    :param seconds: duration of counting, in s
     :param nodes: NUMA node by CPU
     :param types: type of core by CPU; empty if all CPUs have one type
     :param levels_from: source of the level names of moves: the scheduler's domains or the hardware
-        topology; None: not recorded
-    :param balance: None: no program could observe the load balancer
+        topology; None if not recorded
+    :param balance: None if no program could observe the load balancer
     :param invisible: functions and parts that are not observable on this kernel, with the reason
     :param lost: events that were lost, by buffer or map
     """
@@ -281,7 +286,10 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
     notes: Annotated[tuple[str, ...], Meta(max_length=MOST_NOTES)]
 
     def __post_init__(self) -> None:
-        """Limit the number of levels and types, which add rows to what an untrusted file names."""
+        """Limit the number of levels and types, since each adds rows and the file is untrusted.
+
+        :raises ValueError: there are more
+        """
         parts = (
             self.moves,
             self.answers.destination or (),
@@ -320,4 +328,4 @@ def parse_placement(content: bytes, label: str) -> PlacementCapture:
     :param label: bundle and member, for messages
     :raises BundleError: invalid content
     """
-    return decode(content, PlacementCapture, label)
+    return decode(content, PlacementCapture, label, MOST_HISTOGRAM_VALUES)

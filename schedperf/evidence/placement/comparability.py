@@ -2,8 +2,8 @@
 """Determine which mechanism observed each part, and which parts are comparable.
 
 Tracepoints fire for every event, so programs at BTF and at raw tracepoints count the same events.
-perf reads the same tracepoints through buffers that may overflow; it is compared with them if it
-lost nothing. Other pairs of mechanisms are not compared.
+perf reads the same tracepoints through buffers that may overflow; its counts are comparable with
+those if no event was lost. Other combinations of mechanisms are not compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from schedperf.evidence.placement.capture import PlacementCapture, Program
 from schedperf.evidence.placement.measure import Key
 from schedperf.evidence.placement.record import PARTS, Part
-from schedperf.kernel.renames import newest_function
+from schedperf.inputs.kernel.renames import newest_function
 from schedperf.model.run import SideOf
 
 # Classes of mechanisms that count the same events.
@@ -26,7 +26,7 @@ _CLASSES: Mapping[str, str] = {
     "kretprobe": "kprobe/kretprobe",
 }
 
-# Newest names of the functions and tracepoints; each of them observes the part.
+# By part: the functions and tracepoints (newest names), each of which observes it.
 _FUNCTIONS: Mapping[Part, frozenset[str]] = {
     "fork": frozenset(("sched_wakeup_new", "sched_process_fork")),
     "exec": frozenset(("sched_process_exec",)),
@@ -47,7 +47,7 @@ BALANCE_PARTS: tuple[Part, ...] = (
     "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
 )  # fmt: skip
 _KNOWN = frozenset[str]().union(*_FUNCTIONS.values())
-# The collector names the levels of these parts; the kernel names those of the balancer.
+# Parts whose levels the collector names; the kernel names the levels of the load balancer.
 MOVE_PARTS: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
 # These level names do not depend on the source of the names.
 _SAME_LEVELS = ("", "CPU", "NUMA")
@@ -57,13 +57,13 @@ _SOURCES: Mapping[str | None, str] = {
     None: "source not recorded",
 }
 
-# Share of the events of a run. More losses would bias a rate by more than the smallest relevant
-# change.
+# Largest acceptable share of lost events in a run; more would bias a rate by more than the smallest
+# relevant change.
 LARGEST_LOSS = 0.01
 
 
 def _names(name: str, program: Program) -> set[str]:
-    # If the kernel lacks the function, the program has only its own name.
+    # If the kernel lacks the function, only the program's name is known.
     return {newest_function(function) for function in (program.function, name) if function}
 
 
@@ -75,12 +75,16 @@ def _is_there(capture: PlacementCapture, part: Part) -> bool:
     if part == "cause":
         causes = [move.cause for move in capture.moves if move.event == "migration"]
         return not causes or any(causes)
-    # The tasks of every workload get CPUs.
+    # Zero events are implausible, because tasks of every workload are scheduled.
     return bool(capture.depth) if part == "depth" else True
 
 
 def mechanism_of(capture: PlacementCapture, part: Part) -> str | None:
-    """Return the mechanism that observed a part of a run; None: not measured."""
+    """Return the mechanism that observed a part of a run; None if not measured.
+
+    It is "tracepoint", "fentry/fexit" or "kprobe/kretprobe"; several are joined by " + ". For
+    causes of migrations it begins with "bpf" or "perf" and ends with the other attached programs.
+    """
     seen = sorted(
         {
             _CLASSES.get(program.mechanism, program.mechanism)
@@ -91,7 +95,7 @@ def mechanism_of(capture: PlacementCapture, part: Part) -> str | None:
     if not seen or not _is_there(capture, part):
         return None
     if part == "cause":
-        # With fewer programs, other rules derive the cause.
+        # With fewer programs, causes are derived by other rules.
         seen = [capture.mechanism, *seen]
         seen += sorted(
             f"{name} ({_CLASSES.get(program.mechanism, program.mechanism)})"
@@ -104,7 +108,7 @@ def mechanism_of(capture: PlacementCapture, part: Part) -> str | None:
 class Unseen(NamedTuple):
     """Why a part was not measured.
 
-    :param what: the function or tracepoint that could not be observed; None: none was tried
+    :param what: the function or tracepoint that could not be observed; None if none was tried
     """
 
     what: str | None
@@ -149,14 +153,14 @@ def _parts_of(what: str) -> set[Part]:
 
 
 def invisible_elsewhere(capture: PlacementCapture) -> list[tuple[str, str]]:
-    """Return other functions that are not observable on the kernel, with the reason."""
+    """Return what is not observable on the kernel and belongs to no part, with the reason."""
     return [
         (hidden.what, hidden.reason) for hidden in capture.invisible if not _parts_of(hidden.what)
     ]
 
 
 def loss_of(capture: PlacementCapture) -> str | None:
-    """Return why too many events of a run were lost for a comparison; None: comparable."""
+    """Return why too many events of a run were lost for a comparison; None if comparable."""
     lost = sum(capture.lost.values())
     seen = sum(move.count for move in capture.moves)
     if capture.mechanism == "perf" and lost:
@@ -173,12 +177,12 @@ def refusals(base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]) -> d
 
 
 def has_named_level(key: Key) -> bool:
-    """Return whether a row is of moves at a level that has a different name in each source."""
+    """Return whether a row has moves at a level whose name depends on the source."""
     return key.part in MOVE_PARTS and key.level not in _SAME_LEVELS
 
 
 def why_levels_differ(base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]) -> str | None:
-    """Return why moves are not comparable by level; None: comparable."""
+    """Return why moves are not comparable by level; None if they are."""
     sources = [{run.content.levels_from for run in side.runs} for side in (base, new)]
     if len(sources[0] | sources[1]) == 1:
         return None

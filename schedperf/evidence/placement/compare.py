@@ -38,15 +38,15 @@ from schedperf.stats.counted.rates import (
     mean_of,
 )
 
-# Rows of one part by node, by pair of nodes, by type of core or by cgroup: enough for a machine
-# with 8 nodes. Of more rows those with the largest counts are kept.
+# Largest number of rows of one part by node, pair of nodes, type of core or cgroup: enough for a
+# machine with 8 nodes. Rows with the largest counts are kept.
 MOST_PLACES = 128
 
 Universe = Mapping[tuple[str, str], frozenset[Key]]
 
 
 class _Refusals(NamedTuple):
-    # Why rows are not compared: all rows of a part, or its moves by level.
+    # Reasons why rows are not compared: all rows of a part, or its moves by level.
     parts: Mapping[Part, str]
     levels: str | None
 
@@ -57,7 +57,7 @@ class _Refusals(NamedTuple):
 
 
 class _Numbers:
-    # Counters of the runs of a side, with the number of underlying events.
+    # The counters of each run of a side, with the number of underlying events.
 
     def __init__(self, side: SideOf[PlacementCapture], universe: Universe) -> None:
         self.side = side
@@ -98,7 +98,7 @@ class _Numbers:
         return self._events.get(what, ())
 
     def only(self, refused: "_Refusals", *, are_refused: bool) -> SideOf[Measures[Key]]:
-        """Return the side with only the rows that are, or are not, refused."""
+        """Return the side with only the refused rows, or without them."""
         return self.counted.having(
             lambda run: {
                 (key, basis): measure
@@ -111,13 +111,13 @@ class _Numbers:
 def compare_counts(
     sides: Sequence[SideOf[PlacementCapture]],
 ) -> tuple[list[PlacementRow], list[str]]:
-    """Return the rows of each side against the first, and notes of what was left out.
+    """Return the rows of each side against the first, and notes on omitted rows.
 
     Counts are divided by the time of counting, and by the operations of the run if these are known
     (:mod:`schedperf.stats.counted.rates`). Parts that the sides observed with different mechanisms,
-    or that lost events, are listed but not compared.
+    that a side did not measure, or that lost events, are listed but not compared.
 
-    :param sides: each with a run; a single side gets its rates
+    :param sides: sides with at least one run; for a single side, its rates are returned
     """
     universe, cut = _universe(sides)
     base, *others = [_Numbers(side, universe) for side in sides]
@@ -210,7 +210,7 @@ def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[PlacementRow]:
 def _mean_events(
     side: _Numbers, question: Question[Key], opposite: _Numbers | None
 ) -> float | None:
-    # The same kind of mean as for the rates, so that counts and rates do not contradict.
+    # The same kind of mean as for the rates, so that counts and rates are consistent.
     events = side.events(question)
     return (
         mean_of(events, () if opposite is None else opposite.events(question)) if events else None

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Distributions: moves by pair of nodes and over time, waits by duration, switches by depth of the
-task group, timer expiries by phase.
+"""Compute how task moves, waits, switches and timer expiries are distributed.
+
+Moves by pair of nodes and over time, waits by duration, switches by depth of the task group, timer
+expiries by phase.
 """
 
 import operator
@@ -37,7 +39,7 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.circular import distance
 from schedperf.stats.counted.distributions import compare_bins, compare_places, means_over_runs
 
-# Both edges of a bin of waits are powers of two of nanoseconds; bin 0 also has 0 ns.
+# Edges of the bins of waits are powers of two in ns; bin 0 also has 0 ns.
 _WAITS_S = (0.0, *(2.0**index / NS_PER_S for index in range(1, LATENCY_BINS)))
 _PHASES = tuple(index / PHASE_BINS for index in range(PHASE_BINS))
 
@@ -45,7 +47,7 @@ _Pair = tuple[int, int]
 
 # Two timers expire together if their phases differ by at most the resolution: one bin each.
 TOGETHER_PART = 2.0 / PHASE_BINS
-# Parts of a run; a line of this many characters fits beside a caption.
+# Number of equal parts of a run; a line of this many characters fits beside a caption.
 TIME_BINS = 20
 
 
@@ -73,9 +75,10 @@ def moves_of(
 ) -> Iterator[MovesRow]:
     """Yield moves by source and destination node, by event, and migrations by cause.
 
-    They are divided by the operations if these are known for all runs, otherwise by the time.
+    Moves are divided by the operations if these are known for all runs, in one unit; otherwise by
+    the time in s. Machines with one node, and events without moves, have no row.
 
-    :param new: None: base is the only side
+    :param new: None if there is only base
     :param invalid: parts that are listed but not compared
     """
     for where in _by_point(base, new):
@@ -143,7 +146,14 @@ def _with_zeros(
 def waits_of(
     base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[BinsRow]:
-    """Yield waits of runnable tasks for a CPU, in bins of powers of two."""
+    """Yield histograms of the waits of runnable tasks for a CPU, over all nodes.
+
+    The edges of the bins are powers of two in ns, given in s. A point at which a side counted no
+    waits has no row.
+
+    :param new: None if there is only base
+    :param invalid: parts that are listed but not compared
+    """
     for where in _by_point(base, new):
         base_waits, new_waits = ([_waits(run) for run in runs] for runs in (where.base, where.new))
         if all(any(any(run.content) for run in side) for side in (base_waits, new_waits) if side):
@@ -163,11 +173,15 @@ def _waits(run: Captured[PlacementCapture]) -> Captured[Sequence[int]]:
 def phases_of_all(
     base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[PhasesRow]:
-    """Yield the phases of the bandwidth timers of cgroups, relative to the first cgroup.
+    """Yield the phases of the bandwidth timers of cgroups, relative to a reference cgroup.
 
-    A period starts when its cgroup is created, so in each run all phases are rotated until the mean
-    phase of the first cgroup, by name, is in the middle. Runs in which that phase is not constant
-    are left out. Edges of the bins are fractions of the period.
+    The reference of a run is its first cgroup, by name, with a constant phase. A period starts when
+    its cgroup is created, so in each run all phases are rotated until the mean phase of the
+    reference is in the middle. Runs without a reference, and timers with another period, are left
+    out. Edges of the bins are fractions of the period.
+
+    :param new: None if there is only base
+    :param invalid: parts that are listed but not compared
     """
     for where in _by_point(base, new):
         of_sides = (where.base, where.new)
@@ -215,16 +229,17 @@ def _turn(phases: Sequence[int], shift: int) -> list[int]:
 
 
 def series_of(side: SideOf[PlacementCapture]) -> Iterator[SeriesRow]:
-    """Yield the rate of moves between nodes over the relative time of the runs, by event."""
+    """Yield the rate of moves between nodes in ``TIME_BINS`` equal parts of the runs, by event."""
     for (workload, point), runs in side.by_point().items():
         for event in EVENTS:
             seeing = [run for run in runs if _sees_crossings(run, event)]
             rates = np.array([_rates(run, event) for run in seeing])
             if rates.any():
-                # The parts are equally long, so their mean is the rate of the run.
+                # The parts have equal length, so their mean is the rate of the run.
                 estimate = means_over_runs(
-                    np.column_stack([rates.mean(axis=1), rates]), [run.key.boot for run in seeing]
+                    np.column_stack([rates.mean(axis=1), rates]), [run.key for run in seeing]
                 )
+                whole, *parts = estimate.means
                 yield SeriesRow(
                     side=side.name,
                     workload=workload,
@@ -232,12 +247,12 @@ def series_of(side: SideOf[PlacementCapture]) -> Iterator[SeriesRow]:
                     event=event,
                     replication=estimate.replication,
                     n=estimate.n,
-                    mean=estimate.mean[0],
-                    ci_low=estimate.ci_low[0],
-                    ci_high=estimate.ci_high[0],
-                    rates=tuple(estimate.mean[1:]),
-                    rates_low=tuple(estimate.ci_low[1:]),
-                    rates_high=tuple(estimate.ci_high[1:]),
+                    mean=whole.mean,
+                    ci_low=whole.ci_low,
+                    ci_high=whole.ci_high,
+                    rates=tuple(part.mean for part in parts),
+                    rates_low=tuple(part.ci_low for part in parts),
+                    rates_high=tuple(part.ci_high for part in parts),
                 )
 
 
@@ -256,26 +271,25 @@ def _rates(run: Captured[PlacementCapture], event: Event) -> list[float]:
 
 
 def depths_of(side: SideOf[PlacementCapture]) -> Iterator[DepthRow]:
-    """Yield the depths of the task groups in which the workload's tasks ran."""
+    """Yield, per depth of task groups, the share of the switches to the workload's tasks."""
     for (workload, point), runs in side.by_point().items():
         seen = [run for run in runs if any(row.switches for row in run.content.depth)]
         depths = sorted({row.depth for run in seen for row in run.content.depth if row.switches})
         if not depths:
             continue
         shares = np.array([_shares(run.content.switches_by_depth, depths) for run in seen])
-        estimate = means_over_runs(shares, [run.key.boot for run in seen])
-        means = zip(depths, estimate.mean, estimate.ci_low, estimate.ci_high, strict=True)
-        for depth, share, low, high in means:
+        estimate = means_over_runs(shares, [run.key for run in seen])
+        for depth, share in zip(depths, estimate.means, strict=True):
             yield DepthRow(
                 side=side.name,
                 workload=workload,
                 point=point,
                 depth=depth,
-                share=share,
+                share=share.mean,
                 replication=estimate.replication,
                 n=estimate.n,
-                ci_low=low,
-                ci_high=high,
+                ci_low=share.ci_low,
+                ci_high=share.ci_high,
             )
 
 
@@ -285,7 +299,10 @@ def _shares(switches: Mapping[int, int], depths: Sequence[int]) -> list[float]:
 
 
 def timers_of(side: SideOf[PlacementCapture]) -> Iterator[TimersRow]:
-    """Yield for each pair of cgroups whether their bandwidth timers expire together."""
+    """Yield for each pair of cgroups whether their bandwidth timers expire together.
+
+    Only pairs with the same period and constant phases have a row.
+    """
     for (workload, point), runs in side.by_point().items():
         pairs: dict[tuple[str, str], list[tuple[Phase, Phase]]] = {}
         for run in runs:
@@ -308,7 +325,7 @@ def timers_of(side: SideOf[PlacementCapture]) -> Iterator[TimersRow]:
 
 
 def _word_of(distances: Sequence[float]) -> Literal["together", "apart", "mixed"]:
-    # Distances of one pair of timers in each run, as fractions of their period.
+    # Phase distance of one pair of timers in each run, as a fraction of the period.
     are_together = [distance <= TOGETHER_PART for distance in distances]
     if all(are_together):
         return "together"
@@ -322,7 +339,7 @@ def rates_over_time(
 
     Events are assumed to be spread evenly over a step; the last step ends with the run.
 
-    :param counts: shape (steps,), from the beginning
+    :param counts: shape (steps,), in time order
     :param step_s: length of a step
     :param seconds: length of the run
     """

@@ -12,10 +12,10 @@ from schedperf.model.text import join_names
 class Field(NamedTuple):
     """Description of a counter.
 
-    :param title: suffix of the subject: "between nodes"; "": the subject itself is counted
-    :param meaning: of the count or the mean
-    :param share: meaning of the share; "": no share
-    :param function: kernel function that decides
+    :param title: suffix of the subject, e.g. "between nodes"; "" if the subject itself is counted
+    :param meaning: meaning of the count, mean, quantile or maximum; "" if there is only a share
+    :param share: meaning of the share; "" if there is none
+    :param function: kernel function that decides; for waits, the tracepoints that delimit them
     """
 
     title: str
@@ -24,7 +24,7 @@ class Field(NamedTuple):
     function: str
 
 
-# Newest names; the section has those of the kernels.
+# Newest names; the section uses the names in the kernels of the sides.
 FIND_DESTINATION = "sched_balance_find_dst_group()"
 FIND_SOURCE = "sched_balance_find_src_group()"
 BALANCE = "sched_balance_rq()"
@@ -34,7 +34,7 @@ WAIT_TRACEPOINTS = "sched_wakeup to sched_switch"
 MIGRATE = "set_task_cpu()"
 BANDWIDTH = "sched_cfs_period_timer()"
 
-# By cause of the move.
+# Kernel functions by cause of the move.
 MOVERS: Mapping[str, str] = {
     "fork": FIND_DESTINATION,
     "exec": "sched_exec()",
@@ -170,12 +170,12 @@ def about(key: Key) -> Field:
 
 
 def function_of(key: Key) -> str:
-    """Return the kernel function that decides."""
+    """Return the kernel function that decides; for waits, the tracepoints that delimit them."""
     return about(key).function if key.part in FIELDS else MOVERS[key.cause or key.part]
 
 
 def meaning_of(key: Key, basis: Basis) -> str:
-    """Return the meaning of a counter in words."""
+    """Return the meaning of a counter, or of its share, in words."""
     field = about(key)
     if basis == "share" and len(key.types) > 1:
         return "share of all moves from the source type of core"
@@ -183,7 +183,7 @@ def meaning_of(key: Key, basis: Basis) -> str:
 
 
 def name_of(key: Key) -> str:
-    """Return a name: ``migrations by load balance 0 -> 1``, ``wait on node 0: p99``."""
+    """Return the name of a row: ``migrations by load balance 0 -> 1``, ``wait on node 0: p99``."""
     words = [_subject(key), *_where(key)]
     title = about(key).title
     return f"{' '.join(words)}: {title}" if title else " ".join(words)

@@ -11,18 +11,18 @@ from msgspec import Struct
 
 from schedperf.evidence import finding
 from schedperf.evidence.placement.record import Part, Placement, PlacementRow, TimersRow
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from schedperf.model.units import format_number, scale_for
 from schedperf.model.verdict import count_units
 from schedperf.stats.counted.findings import Paces, rate_finding, write_change
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 
-# Per point and side; the section's tables have all of them.
+# Largest number of findings per point and side; the section's tables have all rows.
 MOST_FINDINGS = 8
 
 
 class _Rule(Struct, frozen=True, kw_only=True):
-    # :param subject: of the clause, with its colon
+    # :param subject: subject of the clause, with its colon
     # :param nodes_or_groups: number of nodes or cgroups of the row
     # :param types: number of types of CPU cores of the row
     # :param look_at: kernel function; {function} is the function of the row
@@ -36,7 +36,7 @@ class _Rule(Struct, frozen=True, kw_only=True):
     is_of_level: bool = False
 
 
-# Forks and moves between nodes first: they decide which memory is local to a task.
+# Forks and moves between nodes first, because they decide which memory is local to a task.
 _RULES = (
     _Rule(
         part="fork", field="count", nodes_or_groups=2, look_at="{function}",
@@ -124,10 +124,10 @@ def _cause(row: PlacementRow) -> str:
 
 @finding("task_placement", Placement)
 def task_placement(placement: Placement) -> Iterator[Finding]:
-    """Yield the significant changes of each side and point, in the order of the rules.
+    """Yield up to ``MOST_FINDINGS`` significant changes per side and point, in the rules' order.
 
-    Balancing that a clock drives happens more often per operation if operations take longer.
-    Changes that only follow from that are left out.
+    Clock-driven balancing happens more often per operation if operations take longer. Changes that
+    this explains are left out.
     """
     paces = Paces(row for row in placement.rows if row.basis == "time")
     points: dict[tuple[str, ...], list[PlacementRow]] = {}
@@ -216,6 +216,9 @@ def _unit(row: PlacementRow) -> str:
 
 def _interval(row: PlacementRow) -> str:
     runs = count_units(row.n_base, row.n_new, row.replication)
+    if row.part == "depth":
+        # The depth is a setting that is equal in all runs, so it is not reported as a percentage.
+        return runs
     if row.ratio is None or row.ci_low is None or row.ci_high is None:
         return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
     change, low, high = map(write_change, (row.ratio, row.ci_low, row.ci_high))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compute the values of one run: counts to divide by time and operations, shares and means.
+"""Compute the values of one run: counts to divide by time and operations, shares, means, quantiles.
 
 Quantiles of waits are interpolated in bins of powers of two.
 """
@@ -25,26 +25,27 @@ from schedperf.evidence.placement.record import Idle, Part
 from schedperf.stats.counted.circular import direction_of_bins, distance, mean_direction
 
 NS_PER_S = 1e9
-# Timers with a lower mean resultant length have no constant phase to compare. 0.9 is a circular
-# standard deviation, sqrt(-2 ln R), of 7% of the period.
+# Timers with a lower mean resultant length have no constant phase. 0.9 is a circular standard
+# deviation, sqrt(-2 ln R), of 7% of the period.
 CONCENTRATED = 0.9
-# The number of pairs grows with the square; only the first groups by name are compared.
+# The number of pairs grows quadratically, so only the first groups by name are compared.
 MOST_GROUPS = 8
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-# Number of events that must lie beyond a quantile.
+# Fewest events beyond a quantile.
 FEWEST_BEYOND = 1.0
 
 
 class Key(Struct, frozen=True, kw_only=True):
     """Identity of one number of a run.
 
-    :param field: of :mod:`schedperf.evidence.placement.fields`
-    :param cause: of a migration, or "fork" or "other" of a destination; "": all, or none
-    :param level: of the scheduling domains; "": all, or none
-    :param idle: "idle", "busy" or "newidle"; "": none
-    :param nodes: the node, or from one node to another; empty: all
+    :param field: a field of :mod:`schedperf.evidence.placement.fields`
+    :param cause: cause of a migration, or "fork" or "other" for a destination; "" for all, or if
+        not applicable
+    :param level: level of the scheduling domains; "" for all, or if not applicable
+    :param idle: "idle", "busy" or "newidle"; "" if not applicable
+    :param nodes: the node, or source and destination node; empty for all
     :param groups: cgroups, by path
-    :param types: the type of CPU core, or from one type to another; empty: all
+    :param types: the type of CPU core, or source and destination type; empty for all
     """
 
     part: Part
@@ -58,9 +59,9 @@ class Key(Struct, frozen=True, kw_only=True):
 
 
 class Quotient(NamedTuple):
-    """A share or a mean.
+    """A share, a mean, a quantile or a maximum.
 
-    :param unit: "": a fraction
+    :param unit: "s", "task", "level", or "" for a fraction
     :param events: number of underlying events
     """
 
@@ -74,7 +75,7 @@ Quotients = dict[Key, Quotient]
 
 
 def has_nodes(capture: PlacementCapture) -> bool:
-    """Return whether moves between nodes are possible on this machine."""
+    """Return whether the machine has several nodes."""
     return len(set(capture.nodes.values())) > 1 or any(move.is_crossing for move in capture.moves)
 
 
@@ -154,15 +155,15 @@ def _add_attempts(amounts: Amounts, tried: Attempts, *, knows_pinned: bool) -> N
     for key in (replace(whole, level=tried.level, idle=tried.idle), whole):
         _add(amounts, key, tried.count)
         _add(amounts, replace(key, field="pulled"), tried.pulled)
-        # Without can_migrate_task() both would be 0 although not measured.
+        # Without can_migrate_task(), both would be 0 although they were not measured.
         for field in ("some_pinned", "all_pinned") if knows_pinned else ():
             _add(amounts, replace(key, part="pinned", field=field), getattr(tried, field))
 
 
 def quotients_of(capture: PlacementCapture, amounts: Amounts) -> Quotients:
-    """Return the shares and means of a run; those without events are left out.
+    """Return the shares, means, quantiles and maxima of a run, except those without events.
 
-    :param amounts: of the run, including zeros of measured counts
+    :param amounts: counts of the run, including measured zeros
     """
     return {
         **_shares(amounts),
@@ -272,7 +273,10 @@ class Phase(NamedTuple):
 
 
 def phases_of(timers: Sequence[Timer]) -> list[Phase]:
-    """Return the phase of each group's timer, by name; for duplicate names the busier timer."""
+    """Return the phases of the first ``MOST_GROUPS`` groups' timers, in the order of their names.
+
+    Of several timers with one name, the busiest is used. Timers that never expired are left out.
+    """
     busiest: dict[str, Timer] = {}
     for timer in sorted(timers, key=lambda candidate: (candidate.group, sum(candidate.phases))):
         busiest[timer.group] = timer
@@ -325,7 +329,7 @@ def quantile_of(log2: Sequence[int], share: float, largest: float) -> float | No
     """Return a quantile of the times; None if there are too few events.
 
     Events are assumed to be spread evenly over the logarithm of time within a bin. Bin 0, which
-    also counts 0 ns, begins at 1; the highest non-empty bin ends with the longest time.
+    also counts 0 ns, begins at 1; the highest non-empty bin ends at the longest time.
 
     >>> quantile_of([0, 0, 10, 80, 10], 0.1, largest=20.0)
     8.0

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
-from schedperf.model.comparison import SectionData
 from schedperf.model.counted import BinsRow, Places, RateRow
+from schedperf.model.sections import SectionData
 
 Event = Literal["fork", "exec", "wakeup", "migration"]
 Idle = Literal["idle", "busy", "newidle"]
@@ -70,7 +70,7 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The counter, and its level, nodes, cgroups or types of cores."""
+        """Key of the row: side, workload, point, counter, level, nodes, groups or core types."""
         what = (
             self.part,
             self.field,
@@ -85,12 +85,12 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def statistic(self) -> str:
-        """The quantile, or "max", of a wait; for other parts the counted field."""
+        """For waits "mean", "max" or the quantile, e.g. "p99"; for other parts the field."""
         return self.field
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the two sides are not comparable."""
+        """Why the two sides are not comparable; None if they are."""
         return self.reason
 
 

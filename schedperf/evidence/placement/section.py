@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare forks, wakeups, migrations, load-balancer decisions and waits of base and new.
 
-Rates per second and per operation of events that BPF programs or perf observed, by cause, by node
-and by level of the topology, with intervals over runs. More is neither better nor worse, so they
-get no verdict.
+Rates per second and per operation, and shares, of events that BPF programs or perf observed, by
+cause, by node and by level of the topology, with intervals over runs. More is neither better nor
+worse, so they get no verdict.
 """
 
 from collections import Counter
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.placement.capture import PlacementCapture, parse_placement
 from schedperf.evidence.placement.comparability import (
@@ -40,19 +39,23 @@ from schedperf.evidence.placement.record import (
     PlacementProgram,
     PlacementSide,
 )
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.function_names import function_names
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.side import Side
-from schedperf.symbols.function_names import function_names
 
 FOLDER = "bpf_placement"
-# A machine with 64 nodes has 4096 pairs of them, each of 100 bytes and for each event and cause.
+# Limit on the file size: 64 nodes have 4096 pairs, each with 100 bytes per event and cause.
 LARGEST_BYTES = 16 << 20
 
 
 @section(Placement)
 def placement(sides: Sequence[Side]) -> Placement:
-    """Compare task placement in the runs of one workload and point, side by side."""
+    """Compare task placement between the sides, for each workload and point.
+
+    :raises Absent: a side has no run with a readable capture
+    """
     loaded = load_captured(sides, FOLDER, _read)
     for side, captured in zip(sides, loaded, strict=True):
         if not captured.runs:
@@ -72,9 +75,9 @@ def _read(side: Side, run: Run) -> PlacementCapture:
 
 
 def analyse_sides(sides: Sequence[SideOf[PlacementCapture]]) -> Placement:
-    """Compare each side with the first; a single side gets its rates.
+    """Compare each side with the first; return rates only for a single side.
 
-    :param sides: each with a run
+    :param sides: sides with at least one run
     """
     rows, cut = compare_counts(sides)
     shown = [row for row in rows if row.base or row.new]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Overhead of instrumentation: instrumented runs against clean runs."""
+"""Measure the overhead of instrumentation: instrumented runs against clean runs."""

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Better, Replication, SectionData
+from schedperf.model.rows import Better, Replication
+from schedperf.model.sections import SectionData
 
 
 class ProbeCostRow(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from schedperf.bundle.open import Bundle
 from schedperf.evidence import Absent, section
 from schedperf.evidence.probe_effect.record import (
     ProbeCostRow,
@@ -21,14 +20,15 @@ from schedperf.evidence.probe_effect.record import (
     ProbedValue,
     ProbeEffect,
 )
-from schedperf.model.comparison import BASE
+from schedperf.inputs.bundle.open import Bundle
+from schedperf.inputs.side import Side
+from schedperf.model.base_new import BASE
 from schedperf.model.frame import Frame
-from schedperf.runs.side import Side
 from schedperf.runs.values import read_run_values
 from schedperf.stats import KEY, compare_runs
 
 CLEAN, INSTRUMENTED = "clean", "instrumented"
-# Not collectors: they belong to every run.
+# Captures of every run, which are not collectors.
 NO_COLLECTORS = ("record", "workload")
 
 _OF_RUN = re.compile(r"(boots/[0-9]{1,6}/runs/[0-9]{3,6})/")
@@ -37,16 +37,18 @@ Place = tuple[object, ...]
 
 
 def is_instrumented(side: Side) -> bool:
-    """Return whether a side has runs that collectors may have slowed."""
+    """Return whether a side has runs that collectors may have slowed down."""
     return any(run.kind == INSTRUMENTED for run in side.bundle.runs)
 
 
 @section(ProbeEffect, applies=is_instrumented)
 def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
-    """Compare the two kinds of runs, side by side, for the primary metrics.
+    """Compare clean and instrumented runs of each side, for the primary metrics.
 
     ``ratio`` in ``rows`` is instrumented / clean with its 95% CI, and in ``between`` new /
     base; values are in ``unit``. A single run has no interval.
+
+    :raises Absent: no metric was measured in both clean and instrumented runs of one side
     """
     table = read_run_values(sides).table
     primary = table.take((table["family"] == "primary") & (table["status"] == "ok"))

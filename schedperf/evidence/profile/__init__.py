@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the time went: places of samples, their shares and costs, stacks, and what changed.
+"""Compare profiles: functions of samples, their shares and costs, call stacks, and changes.
 
-Pure functions on what :mod:`schedperf.perf_data` read.
+Most modules are pure functions on the recordings of :mod:`schedperf.inputs.perf_data`.
 """

@@ -12,10 +12,10 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from schedperf.perf_data.recording import Recording
-from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import JIT, KERNEL, Place, is_jit
-from schedperf.symbols.places import Placed, dso_name
+from schedperf.inputs.perf_data.recording import Recording
+from schedperf.inputs.symbols.functions import SharedNames
+from schedperf.inputs.symbols.place import JIT, KERNEL, Place, is_jit
+from schedperf.inputs.symbols.places import Placed, dso_name
 
 
 class FileNames(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Alignment(Struct, frozen=True, kw_only=True):
 
     :param equal: files with the same build id in all runs
     :param whole: files with symbols in some runs and no symbol table in others
-    :param names: of the functions
+    :param names: names under which functions are compared
     :param notes: what is not compared, and the reason, one sentence each
     """
 
@@ -48,7 +48,7 @@ class Alignment(Struct, frozen=True, kw_only=True):
     def of(self, location: Place) -> Place:
         """Return the place under which this one is compared."""
         if is_jit(location.dso):
-            # The numbers of processes differ from run to run.
+            # Pids differ between runs.
             is_named = not _is_unresolved(location)
             return Place(location.symbol if is_named else f"{JIT} unresolved", JIT)
         if location.dso in self.whole:
@@ -98,7 +98,7 @@ def align(base: Sequence[FileNames], new: Sequence[FileNames], names: SharedName
 
 
 def align_places(placed: Placed, alignment: Alignment) -> Placed:
-    """Return the same samples and stacks in the places under which they are compared."""
+    """Return the same samples and stacks with the places under which they are compared."""
     names = [alignment.of(location) for location in placed.places]
     distinct = {location: number for number, location in enumerate(dict.fromkeys(names))}
     code = np.array([distinct[name] for name in names], dtype=np.int64)

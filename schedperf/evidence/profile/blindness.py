@@ -18,9 +18,9 @@ from typing import get_args
 from msgspec import Struct
 
 from schedperf.evidence.profile.record import Clock, Level
+from schedperf.inputs.perf_data.event import EventIdentity, identify_event, identify_events
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.text import join_names
-from schedperf.perf_data.event import EventIdentity, identify_event, identify_events
 from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
@@ -28,7 +28,7 @@ from schedperf_collectors.perf_header import (
     Event,
 )
 
-# enum perf_type_id of include/uapi/linux/perf_event.h; what is above them are PMUs by number.
+# enum perf_type_id of include/uapi/linux/perf_event.h; larger numbers are dynamic PMUs.
 TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW = 0, 3, 4
 CORE_PMU_TYPES = (TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW)
 # PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
@@ -38,10 +38,10 @@ CYCLES_CONFIG = 0
 CONFIG_BITS = (1 << 32) - 1
 
 X86_MACHINES = ("x86_64", "i386", "i486", "i586", "i686", "amd64")
-# PMUs of one CPU, by their names in /sys/bus/event_source/devices: of a plain and of a hybrid CPU
-# of Intel, and AMD's instruction-based sampling (arch/x86/events/).
+# CPU PMUs by their names in /sys/bus/event_source/devices: of Intel CPUs, hybrid Intel CPUs, and
+# AMD's instruction-based sampling (arch/x86/events/).
 X86_NMI_PMUS = ("cpu", "cpu_core", "cpu_atom", "ibs_fetch", "ibs_op")
-# What a profile may lack; perf leaves guests and the hypervisor out by default.
+# Code that an event may exclude; perf excludes guests and the hypervisor by default.
 _EXCLUDABLE: tuple[Level, ...] = get_args(Level)
 _LEVELS: Mapping[Level, str] = {
     "user": "user space",
@@ -53,7 +53,7 @@ ARM_MACHINES = ("aarch64", "arm64")
 
 CHARGED_ELSEWHERE = "time with interrupts off is attributed to the instruction that re-enables them"
 
-# The functions of which that instruction is a part: kernel/sched/core.c and the kernel's locks.
+# The functions that contain that instruction: in kernel/sched/core.c and the kernel's locks.
 CHARGED_FUNCTIONS = (
     "finish_task_switch",
     "_raw_spin_unlock_irqrestore",
@@ -79,15 +79,16 @@ class EventSight:
     """Which code a profile of one event can sample.
 
     :param identity: the event, with its modifiers
-    :param clock: trigger of a sample: "hrtimer" or "pmu"; None for tracepoints and other software
-        events
+    :param clock: trigger of a sample: "hrtimer" or "pmu"; None for tracepoints, breakpoints and
+        other software events
     :param unit: unit of the periods: "ns", "cycles", or the name of the event
-    :param nmi: whether the event also interrupts code with interrupts off; None if unknown
+    :param nmi: whether the event also interrupts code with interrupts off; None if unknown, or if
+        the event does not count the kernel
     :param blind: whether the event cannot sample code that runs with interrupts off; None if
         unknown
     :param reason: reason for ``blind``, one sentence
     :param precise: 0 (the address may be some instructions late) to 3 (it is exact)
-    :param emulated: whether an emulator provides the counter; None if host.json does not record it
+    :param emulated: whether an emulator provides the counter; None if unknown
     :param remedy: how to measure code with interrupts off; None if the event samples it
     :param excluded: what the event does not count: "user", "kernel", "hv", "idle", "host", "guest"
     :param perf_event: event as requested from the kernel; ignored by ``==``

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sum the callers and callees of functions over all call paths, however small they are."""
+"""Sum the callers and callees of functions over all call paths, without a size limit."""
 
 from collections.abc import Iterator
 
@@ -7,24 +7,27 @@ import numpy as np
 
 from schedperf.evidence.profile.family import MOST_PLACES, interest_of
 from schedperf.evidence.profile.flame import Flame, largest_first, measure_places
+from schedperf.evidence.profile.flame_record import FunctionCall, FunctionCalls
 from schedperf.evidence.profile.independent import column_means
-from schedperf.evidence.profile.record import FunctionCall, FunctionCalls
 from schedperf.evidence.profile.samples import Flags, Floats
 from schedperf.evidence.profile.stacks import Stacks
+from schedperf.inputs.perf_data.recording import Integers
+from schedperf.inputs.symbols.functions import is_scheduler_function
 from schedperf.model.text import clean_line
-from schedperf.perf_data.recording import Integers
-from schedperf.symbols.functions import is_scheduler_function
 
-# Of each function.
+# Largest number of callers and of callees per function.
 MOST_CALLS = 8
-# Of a share that is only read.
+# Digits of a share that is only printed.
 _DIGITS = 3
 
 
 def describe_calls(stacks: Stacks, flame: Flame, named: Flags) -> tuple[FunctionCalls, ...]:
-    """Return the callers and callees of the functions that have a row in the table of functions.
+    """Return the callers and callees of all functions in the table of functions.
 
-    :param named: the places that findings and class rows name, shape (places,)
+    Hot or most-moved functions come first. Functions without callers and callees are left out.
+
+    :param flame: the tree of ``stacks``, of two sides
+    :param named: True for places that findings and class rows name, shape (places,)
     """
     calls = _Calls(stacks)
     chosen = _choose_places(flame, named)
@@ -32,34 +35,34 @@ def describe_calls(stacks: Stacks, flame: Flame, named: Flags) -> tuple[Function
 
 
 def _choose_places(flame: Flame, named: Flags) -> list[int]:
-    # What the table shows: the hottest places, those that changed, the scheduler's functions.
+    # The rows of the table: the hottest places, changed places, functions of the scheduler.
     share = measure_places(flame, "share")
     assert share.new is not None
     is_sampled = (share.base > 0.0) | (share.new > 0.0)
     chosen = np.array([is_scheduler_function(location) for location in flame.places], np.bool_)
     chosen |= named
     interest = interest_of(share.base, share.new)
-    # Places that are equally interesting have no order that both lists share.
+    # Ties may be ordered differently in the two lists.
     ranked = np.sort(interest)[::-1]
     chosen |= interest >= ranked[min(MOST_PLACES, len(ranked)) - 1]
     return largest_first(is_sampled & chosen, interest)
 
 
 class _Calls:
-    # Pairs of caller and callee, and the mean share of both sides that each has.
+    # Pairs of caller and callee, with the mean share on both sides.
 
     def __init__(self, stacks: Stacks) -> None:
         self.places = stacks.places
         count = len(stacks.places)
         frames = stacks.frames.astype(np.int64)
-        # Each frame but the last one of a stack calls the next one.
+        # Each frame of a stack, except the last, calls the next one.
         calls_next = np.ones(len(frames), dtype=np.bool_)
         calls_next[stacks.starts[1:] - 1] = False
         (caller,) = np.nonzero(calls_next)
         keys = frames[caller] * count + frames[caller + 1]
         of_stack = np.repeat(np.arange(len(stacks)), np.diff(stacks.starts))[caller]
         pairs, pair = np.unique(keys, return_inverse=True)
-        # In a stack that has a pair several times, its time counts once.
+        # If a stack contains a pair several times, its time counts once.
         once = np.unique(of_stack * max(len(pairs), 1) + pair)
         stack, pair = np.divmod(once, max(len(pairs), 1))
         self.caller, self.callee = np.divmod(pairs, max(count, 1))
@@ -93,7 +96,7 @@ class _Calls:
 
 
 def _shares_of_pairs(stacks: Stacks, stack: Integers, pair: Integers, pairs: int) -> Floats:
-    # Of each side the mean share of each pair, in per cent, shape (sides, pairs).
+    # Mean share of each pair on each side, in percent, shape (sides, pairs).
     starts = np.searchsorted(stack, np.arange(len(stacks) + 1))
     counts = np.diff(starts)[stacks.stack]
     entry = np.repeat(np.arange(len(stacks.stack)), counts)

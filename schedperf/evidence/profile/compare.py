@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two profiles of one event at one point: which functions changed, and by how much.
 
-The share of a function in the machine's time changes whenever any other share does. The **cost per
+The share of a function in the machine's time also changes if other shares change. Its **cost per
 operation** of the benchmark does not: it is the function's weight divided by the number of
 operations. Both are compared with :func:`schedperf.stats.compare_columns`; the unit of replication
 is a run, or a boot if a side has several.
@@ -38,13 +38,13 @@ from schedperf.evidence.profile.shares import (
     share_matrix,
     weight_matrix,
 )
+from schedperf.inputs.symbols.functions import IDLE
+from schedperf.inputs.symbols.place import Place
 from schedperf.model.run import Captured
 from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS, MARGIN
 from schedperf.stats import Columns, Difference, compare_columns, welch_difference
-from schedperf.symbols.functions import IDLE
-from schedperf.symbols.place import Place
 
-# Functions that a sentence about the whole change names.
+# Largest number of functions that a sentence about the whole change names.
 MOST_EXPLAINING = 3
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -53,13 +53,13 @@ Runs = Sequence[Captured[PlaceWeights]]
 
 
 class Costs(Struct, frozen=True, kw_only=True):
-    """Weights per operation, one row an independent run or boot; base in front of new.
+    """Weights per operation, one row per independent run or boot; pairs of base and new.
 
     :param places: shape (runs, places) each
-    :param busy: of all but idle time, shape (runs,) each
-    :param busy_change: of their means
+    :param busy: weights of non-idle time, shape (runs,) each
+    :param busy_change: change of the means of ``busy``
     :param by_place: the comparison of ``places``
-    :param by_class: the same of classes
+    :param by_class: the comparison of function classes
     """
 
     places: tuple[Floats, Floats]
@@ -72,16 +72,17 @@ class Costs(Struct, frozen=True, kw_only=True):
 class PointComparison(Struct, frozen=True, kw_only=True):
     """The comparison of one point.
 
-    :param share: shares of all CPUs in per cent, one column a place
-    :param is_changed: whether the share changed significantly, by 0.1 pp or more; shape (places,)
-    :param is_idle: whether it is an idle routine; shape (places,)
-    :param classes: names of function classes, idle time left out, hottest first
+    :param share: shares of all CPUs in percent, one column per place
+    :param is_changed: True for places whose share changed significantly by 0.1 pp or more; shape
+        (places,)
+    :param is_idle: True for idle routines; shape (places,)
+    :param classes: names of function classes without idle time, hottest first
     :param class_of_place: for each place an index into ``classes``; -1 is idle time
-    :param class_share: shares of all CPUs in per cent, one column a class
-    :param is_class_changed: as ``is_changed``, shape (classes,)
+    :param class_share: shares of all CPUs in percent, one column per class
+    :param is_class_changed: like ``is_changed``, shape (classes,)
     :param costs: None if the number of operations of a run is unknown
-    :param busy: per cent of all CPUs that was not idle
-    :param independent: unit of replication: one row of the matrices
+    :param busy: change of the non-idle share of all CPUs, in percentage points
+    :param independent: unit of replication, i.e. of a row of the matrices
     """
 
     places: tuple[Place, ...]
@@ -98,10 +99,9 @@ class PointComparison(Struct, frozen=True, kw_only=True):
 
 
 def compare_point(base: Runs, new: Runs, *, sees_kernel: bool) -> PointComparison:
-    """Compare the profiles of some runs.
+    """Compare the profiles of the runs of base and new at one point.
 
-    :mod:`schedperf.evidence.profile.family` selects the tested rows. ``busy`` is the comparison of
-    the non-idle time.
+    :mod:`schedperf.evidence.profile.family` selects the tested rows.
 
     :param sees_kernel: whether the event samples code that runs with interrupts off; otherwise
         kernel time is attributed to the wrong functions, and no kernel function is tested
@@ -130,7 +130,7 @@ def compare_point(base: Runs, new: Runs, *, sees_kernel: bool) -> PointCompariso
 
 
 class _Table:
-    # The runs of both sides, and the places that occur in any of them.
+    # The runs of both sides, and all places in them.
 
     def __init__(self, base: Runs, new: Runs) -> None:
         self.runs = (base, new)
@@ -151,7 +151,7 @@ class _Table:
         self.independent = independent_of(self.boots)
 
     def reduce(self, matrices: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Average the runs of each boot where boots are what is independent."""
+        """Average the runs of each boot if boots are the unit of replication."""
         base, new = (
             average_runs(matrix, boots, self.independent)
             for matrix, boots in zip(matrices, self.boots, strict=True)
@@ -186,7 +186,7 @@ def _compare_costs(
 
 
 def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...], Integers]:
-    # Every place but idle time is in one class; the hottest class comes first.
+    # Every place except idle time is in one class; the hottest class comes first.
     names = [
         IDLE if is_idle else class_name(location)
         for location, is_idle in zip(table.places, table.is_idle, strict=True)
@@ -204,17 +204,18 @@ def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...
 def _compare_classes(
     matrices: Sequence[Floats], codes: Integers, classes: Sequence[str], *, sees_kernel: bool
 ) -> Columns:
-    # Where time of the kernel's functions is charged to others, no class of theirs is tested.
+    # If kernel time is attributed to the wrong functions, kernel classes are not tested.
     members = codes[:, None] == np.arange(len(classes))
     base, new = (matrix @ members for matrix in matrices)
     return compare_columns(base, new, tested=[sees_kernel or name == USER for name in classes])
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A quotient of changes with its 95% CI.
+    """The part of a change, as a quotient of changes, with its 95% CI.
 
-    :param value: 1 is all of the change; None where the whole may not have changed
-    :param reason: why there is no value; None where there is one
+    :param value: 1 for all of the change; None, like the CI, if the whole may not have changed or a
+        side has fewer than 2 runs
+    :param reason: why ``value`` is None; None if it is known
     """
 
     value: float | None
@@ -236,12 +237,12 @@ class Explained(Struct, frozen=True, kw_only=True):
 
 
 def explain_change(comparison: PointComparison) -> Explained | None:
-    """Return the fraction of the change of non-idle time that the most changed functions explain.
+    """Return the fraction of the change of non-idle time that the most-changed functions explain.
 
-    The functions are the three largest significant changes of cost in the direction of the whole.
-    None if the number of operations is unknown, or no cost changed significantly. The same runs
-    select the functions and measure their fraction, which biases it upwards if the changes are
-    barely significant.
+    The functions are the up to three largest significant changes of cost in the direction of the
+    whole. None if the number of operations is unknown, or no cost changed significantly in this
+    direction. The same runs select the functions and measure their fraction, which biases it
+    upwards if the changes are barely significant.
     """
     costs = comparison.costs
     if costs is None or costs.busy_change.difference is None:
@@ -261,7 +262,7 @@ def explain_change(comparison: PointComparison) -> Explained | None:
 
 
 def is_busy_equal(comparison: PointComparison) -> bool | None:
-    """Return whether CPU utilization is equivalent within the margin.
+    """Return whether CPU utilization is equivalent within ``MARGIN``, a fraction of that of base.
 
     Only then does a fraction of the CPU time also apply to the wall time. None if there is no CI.
     """
@@ -282,8 +283,10 @@ def part_of_change(
 
     The sides may have unequal variances; degrees of freedom are Welch-Satterthwaite for the whole.
 
-    :param part_base: one value a run, shape (runs of base,)
-    :param whole_base: of the same runs, in the same unit
+    :param part_base: one value per run, shape (runs of base,)
+    :param whole_base: the whole in the same runs, in the same unit
+    :param part_new: as ``part_base``, shape (runs of new,)
+    :param whole_new: the whole in the runs of new
     """
     sides = [
         np.column_stack((np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)))

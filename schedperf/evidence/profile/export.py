@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Export call stacks for other viewers: folded lines, and the JSON of speedscope.
+"""Export call stacks for other viewers: folded lines, and speedscope's JSON.
 
-Nothing is left out here, however small it is. The weights are means over the runs of a
-side, in the unit of the event, rounded to whole numbers.
+Weights are means over the runs of a side that sampled the event, in the unit of the event, rounded
+to integers. All stacks are exported, without a size limit, unless their weight is rounded to 0.
 """
 
 import json
@@ -11,24 +11,25 @@ from itertools import pairwise
 
 import numpy as np
 
-from schedperf.evidence.profile.record import SPEEDSCOPE_SCHEMA
+from schedperf.evidence.profile.flame_record import SPEEDSCOPE_SCHEMA
 from schedperf.evidence.profile.samples import Floats
 from schedperf.evidence.profile.stack_hash import chunks_of
 from schedperf.evidence.profile.stacks import Stacks
+from schedperf.inputs.symbols.place import Place
 from schedperf.model.text import clean_line
-from schedperf.symbols.place import Place
 from schedperf_collectors import __version__
 
 _UNNAMED = "[unnamed]"
-# Lines that are written at once.
+# Number of lines per write.
 _LINES = 4096
 
 
 def _folded_text(events: Sequence[Stacks]) -> Iterator[str]:
-    """Yield one line a stack, sorted, as stackcollapse and difffolded of FlameGraph write them.
+    """Yield one line per stack, in the format of FlameGraph's stackcollapse and difffolded.
 
-    ``a;b;c 12`` of one side, ``a;b;c 12 17`` of two, base first; numbers are whole units of
-    the event. Of several events each one's name is the outermost frame.
+    The format is ``a;b;c 12`` for one side and ``a;b;c 12 17`` for two, base first; numbers are in
+    whole units of the event. With several events, the outermost frame is the name of the event. The
+    lines of an event are sorted; each string has up to ``_LINES`` lines.
     """
     for stacks in events:
         prefix = (_frame_text(stacks.runs.event),) if len(events) > 1 else ()
@@ -44,7 +45,7 @@ def _folded_text(events: Sequence[Stacks]) -> Iterator[str]:
 
 
 def _frame_text(name: str) -> str:
-    """Return a name as it can stand between semicolons on one line.
+    """Replace semicolons by colons and remove control characters; ``[unnamed]`` if nothing is left.
 
     >>> _frame_text("operator;(\\x1b[0m\\nint)")
     'operator:([0m int)'
@@ -53,8 +54,8 @@ def _frame_text(name: str) -> str:
 
 
 def _sums(stacks: Stacks, prefix: tuple[str, ...]) -> tuple[list[str], Floats]:
-    """Return the distinct lines, and the mean weights of each; shape (sides, lines)."""
-    # Functions of one name in two files become one frame, and so their stacks one line.
+    """Return the distinct lines, and their mean weights, shape (sides, lines)."""
+    # Functions with the same name in different files become one frame, so stacks may become equal.
     names = [_frame_text(location.symbol) for location in stacks.places]
     numbers: dict[str, int] = {}
     line_of: list[int] = []
@@ -72,10 +73,11 @@ def _sums(stacks: Stacks, prefix: tuple[str, ...]) -> tuple[list[str], Floats]:
 
 
 def _speedscope_text(events: Sequence[Stacks]) -> Iterator[str]:
-    """Yield the file piece by piece: the stacks of a large recording are never one text.
+    """Yield the file in pieces, so that large recordings are never one string.
 
-    It has one sampled profile a side and event. A sample is a list of frame numbers, outermost
-    first, and has a weight; times are the running sums of the weights.
+    The file has one sampled profile for each event and each side that sampled it. A sample is a
+    list of frame numbers, outermost first, and has a weight; times are the running sums of the
+    weights.
     """
     numbers: dict[Place, int] = {}
     for stacks in events:
@@ -90,7 +92,7 @@ def _speedscope_text(events: Sequence[Stacks]) -> Iterator[str]:
         "shared": {"frames": frames},
     }
     yield json.dumps(head)[:-1] + ', "profiles": [\n'
-    # An event that a side did not sample has no profile of that side.
+    # An event that a side did not sample has no profile.
     profiles = [
         (stacks, side)
         for stacks in events
@@ -110,7 +112,7 @@ def _profile(stacks: Stacks, side: int, numbers: dict[Place, int]) -> Iterator[s
     head = {
         "type": "sampled",
         "name": clean_line(f"{stacks.runs.labels[side]}: {stacks.runs.event}"),
-        # The format has no word for any other unit.
+        # The format has no other units.
         "unit": "nanoseconds" if stacks.runs.unit == "ns" else "none",
         "startValue": 0,
         "endValue": sum(whole),
@@ -125,13 +127,13 @@ def _profile(stacks: Stacks, side: int, numbers: dict[Place, int]) -> Iterator[s
 
 
 def _left_heavy(stacks: Stacks, weights: Floats) -> list[int]:
-    # Neighbours with equal frames are drawn as one box, so equal beginnings stand together.
+    # Sorted, because adjacent stacks with equal frames are drawn as one box.
     present = [stack for stack in range(len(stacks)) if round(float(weights[stack]))]
     starts, frames = stacks.starts, stacks.frames
     return sorted(present, key=lambda stack: frames[starts[stack] : starts[stack + 1]].tolist())
 
 
-# By the name of the format: the text of a file, piece by piece, from the stacks of each event.
+# By format name: the function that yields the file in pieces from the stacks of each event.
 EXPORTS: Mapping[str, Callable[[Sequence[Stacks]], Iterable[str]]] = {
     "folded": _folded_text,
     "speedscope": _speedscope_text,

@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
+from schedperf.inputs.symbols.functions import class_of, is_idle_routine
+from schedperf.inputs.symbols.place import Place, is_kernel_dso
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf.symbols.functions import class_of, is_idle_routine
-from schedperf.symbols.place import Place, is_kernel_dso
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
 
-# What functions of no class are.
+# Class name of functions without a class.
 OTHER_KERNEL, USER = "other kernel code", "user code"
-# Functions that are named for each class.
+# Largest number of functions that are named per class.
 MOST_FUNCTIONS = 4
-# Places with a row of their own, besides those that changed and the scheduler's functions.
+# Number of places with a row, in addition to changed places and functions of the scheduler.
 MOST_PLACES = 40
 
 Floats = NDArray[np.float64]
@@ -47,24 +47,24 @@ def class_name(location: Place) -> str:
 
 
 def interest_of(base: Floats, new: Floats) -> Floats:
-    """Return how much a share is worth a row: hot, or moved much; shape (columns,)."""
+    """Return the priority of each share for a row: higher if hot or changed; shape (columns,)."""
     return np.asarray(np.maximum(base, new) + np.abs(new - base))
 
 
 def is_hot(base: Floats, new: Floats) -> Flags:
-    """Return which columns are hot enough to change by the smallest amount, shape (columns,).
+    """Return which columns are hot enough for the smallest reported change, shape (columns,).
 
-    The sum of both sides' means does not depend on the change, so it may choose (Bourgon,
+    The sum of both sides' means is independent of the change, so it may select rows (Bourgon,
     Gentleman and Huber, PNAS 107, 2010).
 
-    :param base: mean shares in per cent, shape (columns,)
+    :param base: mean shares in percent, shape (columns,)
     :param new: the same of the other side
     """
     return np.asarray(base + new >= SMALLEST_CHANGE_PP)
 
 
 def is_silent(is_idle: Flags, is_kernel: Flags, *, sees_kernel: bool) -> Flags:
-    """Return which columns are not tested, whatever their share, shape (columns,).
+    """Return which columns are never tested, independent of their share, shape (columns,).
 
     Idle time is the complement of all other time. If an event cannot sample code that runs with
     interrupts off, or if this is unknown, kernel time may be attributed to the wrong functions.

@@ -2,13 +2,15 @@
 """Yield findings for code with a changed share of CPU time, and for events that miss code.
 
 Most of the scheduler runs with interrupts off, so only an event that samples such code measures it.
-For other events the finding is that the profile is blind.
+For an event that cannot, the finding is that the profile is blind. If it is unknown whether an
+event can, only changes of user code are findings.
 """
 
 from collections.abc import Iterator, Sequence
 
 from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
+from schedperf.evidence.profile.family import OTHER_KERNEL, USER
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.others import others_caveats
 from schedperf.evidence.profile.record import (
@@ -24,17 +26,22 @@ from schedperf.evidence.profile.record import (
     ends_of_nodes,
     explained_anchor,
 )
-from schedperf.model.comparison import BaseNew, Finding
+from schedperf.inputs.symbols.functions import function_name
+from schedperf.model.base_new import BaseNew
+from schedperf.model.sections import Finding
 from schedperf.model.units import cost_scale
-from schedperf.symbols.functions import function_name
 
-# Of one point; the section's tables have all of them.
+# Largest number of findings per point; the section's tables have all rows.
 MOST_FINDINGS = 5
-# Points of a sweep for which a blind profile names what was charged with the unseen code.
+# Number of points for which a blind profile names the functions that the unseen code is attributed
+# to.
 MOST_CHARGED_POINTS = 2
 
-# Everything that no class has a name for says nothing by growing.
-UNNAMED_CLASSES = ("other kernel code", "user code")
+# Largest number of user functions per point; every event samples user code.
+MOST_USER_FINDINGS = 3
+
+# A change of the class of unclassified functions is not meaningful.
+UNNAMED_CLASSES = (OTHER_KERNEL, USER)
 
 
 caveat_rule("other_commands", Profile)(others_caveats)
@@ -42,10 +49,11 @@ caveat_rule("other_commands", Profile)(others_caveats)
 
 @finding("hotter_symbols", Profile)
 def hotter_symbols(profile: Profile) -> Iterator[Finding]:
-    """Yield the changes of each side, largest first, or that the event is blind.
+    """Yield changes of the kernel or a finding that the event is blind, then changes of user code.
 
     A changed class of functions is one finding; a changed scheduler function in an unchanged class
-    is a finding of its own.
+    is a separate finding. So is the fraction of the change in cost that a few functions account
+    for, if it is known.
     """
     for compared in profile.comparisons:
         for event in compared.events:
@@ -56,6 +64,8 @@ def hotter_symbols(profile: Profile) -> Iterator[Finding]:
                 for point in event.points:
                     yield from _changed(compared.side, event, point)
                     yield from _explained(compared.side, event, point)
+            for point in event.points:
+                yield from _of_user_code(compared.side, event, point)
 
 
 def _changed(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
@@ -72,20 +82,34 @@ def _changed(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Fi
         yield _describe(side, event, point, row)
 
 
+def _of_user_code(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
+    rows = [row for row in point.rows if row.changed and row.class_ == USER and _is_own(row)]
+    ranked = sorted(rows, key=lambda row: -abs(row.share.change))
+    for row in ranked[:MOST_USER_FINDINGS]:
+        yield _describe(side, event, point, row)
+
+
+def _is_own(row: ProfileRow) -> bool:
+    # A share also changes if other shares change, unless a side does not run the function.
+    if row.cost is None or row.cost.ci_low is None or row.cost.ci_high is None:
+        return 0.0 in (row.share.base, row.share.new)
+    is_certain = row.cost.ci_low > 0.0 or row.cost.ci_high < 0.0
+    return is_certain and row.cost.change * row.share.change > 0.0
+
+
 def _describe(
     side: str, event: ProfileEvent, point: ProfilePoint, row: ProfileRow | ProfileClassRow
 ) -> Finding:
     share, runs = row.share, point.runs
-    # What changed significantly has an interval.
+    # A significant change has a CI.
     assert share.ci_low is not None
     assert share.ci_high is not None
-    subject = f"{row.symbol} uses" if isinstance(row, ProfileRow) else f"{row.class_}:"
     direction = "more" if share.change > 0 else "less"
     at = f" at {point.point}" if point.point else ""
     return Finding(
         id=f"hotter_symbols#{row.row}",
         side=side,
-        clause=f"{subject} {share.new:.2f}% of total CPU time{at}",
+        clause=f"{_subject(row)} {share.new:.2f}% of total CPU time{at}",
         change=(
             f", {abs(share.change):.2f} pp {direction} than in base "
             f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp){_by_function(row)}"
@@ -101,6 +125,15 @@ def _describe(
         replication=f"{runs.base}+{runs.new} runs",
         attribution=_attribution(event, point),
     )
+
+
+def _subject(row: ProfileRow | ProfileClassRow) -> str:
+    if not isinstance(row, ProfileRow):
+        return f"{row.class_}:"
+    if row.class_ != USER:
+        return f"{row.symbol} uses"
+    kind = "user code" if row.share.base else "new user code"
+    return f"{kind}: {row.symbol} ({row.dso}) uses"
 
 
 def _by_function(row: ProfileRow | ProfileClassRow) -> str:
@@ -146,7 +179,7 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     explained = point.explained
     if explained is None or explained.part is None:
         return
-    # Where there is a part, it has an interval.
+    # A part always has a CI.
     assert explained.ci_low is not None
     assert explained.ci_high is not None
     assert point.cost_unit is not None
@@ -199,19 +232,19 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
         sum(point.runs.new for point in event.points),
     )
     sees = (
-        "does not count the kernel"
+        "it does not count the kernel"
         if any("kernel" in levels for levels in event.excluded)
-        else "cannot sample code that runs with interrupts off"
+        else "it cannot sample code that runs with interrupts off"
     )
-    where = "the profile" if len(blind) > 1 else f"the profile of {blind[0]}"
+    where = "" if len(blind) > 1 else f" of {blind[0]}"
     anchor = blind_anchor(side, event)
     charged = [(point, rows) for point in event.points if (rows := _charged_rows(point))]
     named = charged[:MOST_CHARGED_POINTS]
     return Finding(
         id=f"hotter_symbols#{anchor}",
         side=side,
-        clause=f"{where} does not cover the scheduler",
-        details=f": {event.event} {sees}; {event.remedy}",
+        clause=f"most scheduler code{where} (profile by {event.event})",
+        details=f": {sees}; {event.remedy}",
         metric=f"share of {event.event}",
         value=None,
         ci=None,
@@ -251,7 +284,7 @@ def _charged_rows(point: ProfilePoint) -> list[ProfileRow]:
 
 
 def _has_grown(row: ProfileRow) -> bool:
-    # Per operation if known: a share also grows when others shrink.
+    # Per operation if known, because a share also grows if others shrink.
     return function_name(row.symbol) in CHARGED_FUNCTIONS and (row.cost or row.share).change > 0.0
 
 

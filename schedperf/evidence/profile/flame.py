@@ -4,10 +4,10 @@
 Each frame has an inclusive time and a self time on each side.
 :func:`schedperf.stats.compare_columns` tests all frames together against the run-to-run variance.
 Frames that are too small to be drawn are merged into one remainder per caller, so that the callees
-of a frame always add up. What changed and what is named elsewhere in the report is kept, however
-small it is.
+of a frame always add up. Frames that changed or are named elsewhere in the report are kept at any
+size.
 
-A frame that only one side has is in the tree, with time 0 on the other side.
+A frame of one side only has time 0 on the other side.
 """
 
 from dataclasses import dataclass, field
@@ -22,27 +22,28 @@ from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP, Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats, Runs
 from schedperf.evidence.profile.stacks import Stacks
+from schedperf.inputs.perf_data.recording import Integers
+from schedperf.inputs.symbols.place import Place
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf.perf_data.recording import Integers
-from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
 
-# Frames that have less of all time on either side are drawn as part of a remainder: half of this
-# is a pixel on a screen of 4000.
+# Frames with a smaller share of all time on both sides are merged into a remainder; half of this is
+# one pixel on a screen of 4000.
 LEAST_SHARE = 0.0005
-# The kernel records at most 127 frames unless kernel.perf_event_max_stack is raised; a file that
-# claims more may not fill the memory.
+# Limit on the depth. The kernel records at most 127 frames unless kernel.perf_event_max_stack is
+# raised; the limit protects against files with more.
 DEEPEST = 512
 
-# Of a sum of doubles; a sample that were a smaller part of its frame has no pixel anyway.
+# Relative rounding error of sums of doubles; a smaller part of a frame is never visible.
 ROUNDING = 1e-12
 
-# What stands in place of an index into the places.
+# Special values in place of an index into the places.
 ROOT = -1
 REMAINDER = -2
-# While a tree grows, entries that go no further have numbers below 0: this, minus a remainder.
+# While a tree is built, entries that have ended have the negative number _STOPPED minus the
+# remainder's index.
 _STOPPED = -1
 
 Extent = Literal["inclusive", "self"]
@@ -51,20 +52,20 @@ Extent = Literal["inclusive", "self"]
 class Flame(Struct, frozen=True, kw_only=True):
     """The tree of one event; a frame comes after its caller, frame 0 is the root.
 
-    :param least_share: of all time; smaller frames are in remainders
+    :param least_share: smallest share of all time of a frame; smaller frames are in remainders
     :param parent: index of the caller, -1 for the root; shape (frames,)
     :param place: index into ``places``, ``ROOT`` or ``REMAINDER``; shape (frames,)
-    :param is_kernel: which places are the kernel's code, shape (places,)
+    :param is_kernel: True for places in kernel code, shape (places,)
     :param others: places of commands other than the workload, which are outermost frames
-    :param hidden: how many frames a remainder stands for, not counting those that they called;
-        0 for any other; shape (frames,)
-    :param inclusive: sums of periods with everything that was called, shape (runs, frames)
-    :param own: sums of periods of the samples that ended in the frame, shape (runs, frames); what
-        a remainder stands for is its own
-    :param end: of each stack, the frame that it ends in, a remainder where it is too small for one
-        of its own; shape (stacks,)
-    :param by_place: sums of periods of the samples that ended in a place, on whatever path and
-        however small, shape (runs, places)
+    :param hidden: number of frames merged into a remainder, without their callees; 0 for other
+        frames; shape (frames,)
+    :param inclusive: sums of periods including callees, shape (runs, frames)
+    :param own: sums of periods of the samples that ended in the frame, shape (runs, frames); all
+        time of a remainder is its own
+    :param end: for each stack, the frame in which it ends, or a remainder if that frame is too
+        small; shape (stacks,)
+    :param by_place: sums of periods of the samples that ended in a place, over all paths of any
+        size, shape (runs, places)
     """
 
     runs: Runs
@@ -85,11 +86,12 @@ class Flame(Struct, frozen=True, kw_only=True):
 
 
 class FrameChanges(Struct, frozen=True, kw_only=True):
-    """One measure of all frames, or of all places; shape (frames,), NaN where unknown.
+    """One measure of all frames or all places; shape (frames,) or (places,), NaN if unknown.
 
-    :param base: mean over the runs: per cent of all time, or units of the event per operation
-    :param new: the same of the other side; None of one side alone, as all that follows
-    :param smallest: the smallest change that counts, in the unit of ``base``
+    :param base: mean over the runs: percent of all time, or units of the event per operation
+    :param new: the same for the other side; None if there is only one side
+    :param columns: the comparison of both sides; None if there is only one side
+    :param smallest: the smallest relevant change, in the unit of ``base``
     """
 
     base: Floats
@@ -99,7 +101,10 @@ class FrameChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def changed(self) -> Flags:
-        """Which of them changed significantly, shape (frames,)."""
+        """True for significant changes of ``smallest`` or more, shape as ``base``.
+
+        All False if there is only one side.
+        """
         if self.columns is None:
             return np.zeros(len(self.base), dtype=np.bool_)
         is_large = np.abs(self.columns.difference) >= self.smallest
@@ -115,12 +120,14 @@ def build_flame(
 ) -> Flame:
     """Build the tree level by level without expanding frames that are too small to be drawn.
 
-    The memory is bounded by the number of stacks and by depth / ``least_share`` frames,
-    however many distinct frames there are.
+    Memory is bounded by the number of stacks and by depth / ``least_share`` frames plus those of
+    ``kept``, independent of the number of distinct frames. From the ``DEEPEST``-th frame of a stack
+    on, frames are merged at any size.
 
+    :param least_share: smallest share of all time of a frame; smaller frames are merged
     :param others: places of commands other than the workload
-    :param kept: of each stack, how many of its frames are kept however small they are, outermost
-        first, shape (stacks,); None: none
+    :param kept: for each stack, the number of its outermost frames that are kept at any size, shape
+        (stacks,); None for none
     """
     growth = _Growth(stacks, least_share, np.zeros(len(stacks), np.int64) if kept is None else kept)
     growth.grow()
@@ -148,15 +155,15 @@ def build_flame(
 
 
 def narrow_flame(flame: Flame, stacks: Stacks) -> Flame:
-    """Return the same tree with the weights of some of the samples: of one CPU, or one command.
+    """Return the same tree with the weights of a subset of the samples, e.g. of one CPU or command.
 
-    :param stacks: those that the tree was made of, with other weights
+    :param stacks: the stacks of the tree, with the weights of the subset
     """
     runs, frames = len(stacks.runs), len(flame)
     flat = stacks.run * frames + flame.end[stacks.stack]
     own = np.bincount(flat, stacks.weight, runs * frames).reshape(runs, frames).astype(np.float64)
     inclusive = own.copy()
-    # A frame comes after its caller, so that in this order all that it called is in it.
+    # Frames come after their callers, so in reverse order all callees have been added before.
     for frame in range(frames - 1, 0, -1):
         inclusive[:, flame.parent[frame]] += inclusive[:, frame]
     return replace(flame, inclusive=inclusive, own=own, by_place=_sum_by_place(stacks))
@@ -166,7 +173,7 @@ def measure_frames(flame: Flame, measure: Measure, extent: Extent) -> FrameChang
     """Return the times of the frames on each side, and their changes."""
     weights = flame.inclusive if extent == "inclusive" else flame.own
     kernel = (flame.place >= 0) & flame.is_kernel[np.maximum(flame.place, 0)]
-    # Idle time is a frame as any other: who reads a graph sees that it is the rest.
+    # Idle time is a frame like any other, since the graph shows that it is the remaining time.
     return _measure(flame, weights, measure, kernel, np.zeros(len(flame), dtype=np.bool_))
 
 
@@ -175,7 +182,7 @@ def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
 
     A function with many callers may change significantly although none of its frames does.
     """
-    # The family of the table of functions, so that a function has one q in both.
+    # The same family as in the table of functions, so that a function has the same q in both.
     idle = np.array([is_idle_time(location) for location in flame.places], dtype=np.bool_)
     return _measure(flame, flame.by_place, measure, flame.is_kernel, idle)
 
@@ -183,13 +190,14 @@ def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
 def changed_frames(
     flame: Flame, inclusive: FrameChanges, own: FrameChanges, functions: FrameChanges
 ) -> Flags:
-    """Return which frames count as changed wherever frames are counted, listed or coloured.
+    """Return which frames are counted, listed and coloured as changed.
 
-    The time of the frame with its callees changed, or its function changed over all call paths and
-    the frame moved in the same direction, with and without its callees. Merged frames, the root,
-    and frames of commands other than the workload do not count.
+    Either the inclusive time of the frame changed, or its function changed over all call paths and
+    the frame's inclusive and self time moved in the direction of the function. Remainders, the
+    root, and frames of commands other than the workload are excluded.
 
-    :return: shape (frames,)
+    :param functions: result of :func:`measure_places`
+    :return: shape (frames,); all False if there is only one side
     """
     is_named = flame.place >= 0
     if inclusive.columns is None or own.columns is None or functions.columns is None:
@@ -203,7 +211,7 @@ def changed_frames(
 
 
 def of_others(flame: Flame) -> Flags:
-    """Return which frames are of commands other than the workload, shape (frames,)."""
+    """Return which frames belong to commands other than the workload, shape (frames,)."""
     is_other = np.array([location in flame.others for location in flame.places], dtype=np.bool_)
     flags = np.zeros(len(flame), dtype=np.bool_)
     outermost = np.flatnonzero((flame.parent == 0) & (flame.place >= 0))
@@ -215,7 +223,7 @@ def of_others(flame: Flame) -> Flags:
 
 
 def depths_of(flame: Flame, chosen: Flags) -> Integers:
-    """Return of each frame how deep the innermost chosen frame on its path is; 0: there is none.
+    """Return for each frame the depth of the innermost chosen frame on its path; 0 if none.
 
     :param chosen: shape (frames,)
     """
@@ -242,7 +250,7 @@ def _measure(
 def one_sided_frames(flame: Flame) -> tuple[list[int], list[int]]:
     """Return the frames that only base has, and those that only new has, largest first.
 
-    Frames below the size limit and those of commands other than the workload are left out. Of a
+    Frames below the size limit and frames of commands other than the workload are left out. For a
     call path that one side lacks, only the outermost frame is returned.
     """
     base, new = map(column_means, flame.runs.scale(flame.inclusive, "share"))
@@ -256,13 +264,16 @@ def one_sided_frames(flame: Flame) -> tuple[list[int], list[int]]:
 
 
 def count_sampled(flame: Flame, side: int) -> Integers:
-    """Return in how many runs (or boots) of a side each frame was sampled, shape (frames,)."""
+    """Return in how many runs (or boots) of a side each frame was sampled, shape (frames,).
+
+    :param side: 0 (base) or 1 (new)
+    """
     sampled = flame.runs.scale(flame.inclusive, "share")[side] > 0.0
     return np.asarray(np.count_nonzero(sampled, axis=0), dtype=np.int64)
 
 
 def largest_first(chosen: Flags, values: Floats) -> list[int]:
-    """Return the chosen frames in falling order of their values, both of shape (frames,)."""
+    """Return the chosen frames in descending order of their values; both have shape (frames,)."""
     frames = np.flatnonzero(chosen)
     ordered: list[int] = frames[np.argsort(-values[frames], kind="stable")].tolist()
     return ordered
@@ -277,14 +288,14 @@ def _sum_by_place(stacks: Stacks) -> Floats:
 
 
 def _difference(inclusive: Floats, called: Floats) -> Floats:
-    # Sums of the same numbers in another order may differ in their last bits.
+    # Sums of the same numbers in a different order may differ by rounding.
     own = inclusive - called
     return np.asarray(np.where(own > ROUNDING * inclusive, own, 0.0))
 
 
 @dataclass(slots=True)
 class _Growth:
-    # The levels of the tree so far, and the entries of the stacks that go on.
+    # The levels of the tree so far, and the entries of stacks that continue.
     stacks: Stacks
     least_share: float
     kept: Integers
@@ -325,8 +336,8 @@ class _Growth:
         is_kept: Flags,
         is_last: bool,
     ) -> Integers:
-        # Return the frame of each entry; where it is too small to go on, _STOPPED minus the
-        # remainder that it is in.
+        # Return the frame of each entry; if it is too small to continue, _STOPPED minus its
+        # remainder.
         keys, child = np.unique(node * len(self.stacks.places) + location, return_inverse=True)
         parent, called = np.divmod(keys, len(self.stacks.places))
         inclusive = self._sum(run, child, weight, len(keys))

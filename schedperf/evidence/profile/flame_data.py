@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The data of a flame graph: columns with one value per frame, for all samples and for each part.
+"""Build the data of a flame graph: columns with one value per frame, for all samples and per part.
 
-The drawing uses no other data.
+These are the only data of the drawing.
 """
 
 import math
@@ -27,9 +27,7 @@ from schedperf.evidence.profile.flame import (
     of_others,
     one_sided_frames,
 )
-from schedperf.evidence.profile.named import find_named, stacks_of_places
-from schedperf.evidence.profile.others import other_commands
-from schedperf.evidence.profile.record import (
+from schedperf.evidence.profile.flame_record import (
     FlameChanges,
     FlameCounts,
     FlameLists,
@@ -42,12 +40,13 @@ from schedperf.evidence.profile.record import (
     FlamePartMeasure,
     FlameSampled,
     FlameTree,
+    Frames,
     FunctionCalls,
-    HottestFrames,
-    Measure,
     Numbers,
-    PartKind,
 )
+from schedperf.evidence.profile.named import find_named, stacks_of_places
+from schedperf.evidence.profile.others import other_commands
+from schedperf.evidence.profile.record import Measure, PartKind
 from schedperf.evidence.profile.samples import (
     BASE,
     NEW,
@@ -56,40 +55,40 @@ from schedperf.evidence.profile.samples import (
     ProfileSamples,
 )
 from schedperf.evidence.profile.stacks import COMMAND, StackedSamples, command_of
+from schedperf.inputs.perf_data.recording import Integers
+from schedperf.inputs.symbols.functions import class_of
+from schedperf.inputs.symbols.place import Place
 from schedperf.model.text import clean_line
-from schedperf.perf_data.recording import Integers
-from schedperf.symbols.functions import class_of
-from schedperf.symbols.place import Place
 
-# Of a number that is drawn: the fifth digit of a share is far below any noise.
+# Digits of drawn numbers: the fifth digit of a share is far below the noise.
 DIGITS = 4
-# Of the ends of an interval, and of a corrected p-value, of which nobody reads more.
+# Digits of the ends of an interval, and of a corrected p value.
 INTERVAL_DIGITS = 3
-# Of a part, whose samples are fewer: a thousandth of a frame's time, and of its interval what a
-# pixel shows. With one more of each, all parts together are a quarter longer.
+# Digits in parts, which have fewer samples: of a frame's time and of its interval. One more digit
+# of each would enlarge the parts by a quarter.
 PART_DIGITS = 3
 MARGIN_DIGITS = 2
 Q_DIGITS = 2
-# Rows of each list that stands beside the drawing.
+# Number of rows of each list beside the drawing.
 MOST_LISTED = 40
-# Beyond one screen of choices, each with numbers of its own, readers cannot choose.
+# Largest number of parts to choose from: one screen.
 _MOST_CPUS = 8
 _MOST_COMMANDS = 6
-# Of all time on either side; a smaller command has too few samples for numbers of its own.
+# Smallest share of all time on either side of a command with separate numbers.
 _LEAST_COMMAND_SHARE = 0.05
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A part of the samples: one node, CPU or command.
+    """A subset of the samples: one node, CPU or command.
 
-    :param name: number of the node or of the CPU, or the name of the command
+    :param name: number of the node or CPU, or name of the command
     """
 
     kind: PartKind
     name: str
 
     def rows(self, run: ProfileSamples) -> Flags:
-        """Return which samples of a run are in this part, shape (rows,)."""
+        """Return a mask of the samples of a run in this part, shape (rows,)."""
         samples = run.recording.samples
         if self.kind == "cpu":
             return np.asarray(samples.cpu == int(self.name))
@@ -111,7 +110,7 @@ def describe_flame(
     """Return the data of one drawing.
 
     :param operation: unit of an operation, e.g. "message"; None if unknown
-    :param parts: the same tree with the weights of parts of the samples
+    :param parts: the same tree with the weights of subsets of the samples
     :param took_turns: false if drift may confound the comparison
     :param place: event, workload and point; "" if there is only one tree
     :param calls: callers and callees of functions
@@ -119,6 +118,7 @@ def describe_flame(
     used, numbers = _number_names(flame)
     measures = _measures_of(flame, operation)
     is_other = of_others(flame)
+    lists = _describe_lists(flame)
     return FlameTree(
         event=clean_line(flame.runs.event),
         place=clean_line(place),
@@ -145,7 +145,8 @@ def describe_flame(
             )
             for part, of_part in parts
         ),
-        lists=_describe_lists(flame),
+        lists=lists,
+        hottest=_hottest(flame) if lists is None else (),
         calls=tuple(calls),
     )
 
@@ -167,8 +168,11 @@ def describe_stacks(
 ) -> FlameTree:
     """Return the data of one drawing of stacks and their parts; see :func:`describe_flame`.
 
-    What changed in a tree with the smallest frames, and what findings and class rows name, has
-    frames of its own in this one.
+    With two sides, frames below ``least_share`` are kept if they changed, or if findings or class
+    rows name their function. Which frames changed is decided with a tree down to ``LEAST_SHARE``.
+
+    :param least_share: smallest share of all time of a frame; smaller frames are merged
+    :param has_parts: whether to add the parts: nodes, CPUs and commands
     """
     stacks, others = stacked.stacks, _others_of(stacked)
     flame = build_flame(stacks, others=others)
@@ -218,7 +222,7 @@ def _find_changed(flame: Flame, measure: Measure) -> Flags:
 
 
 def _mean_totals(flame: Flame) -> list[float]:
-    # Of each side, all that was sampled in a run with samples.
+    # Mean total over the runs with samples, per side.
     runs = flame.runs
     sums = np.bincount(runs.sides, runs.totals, len(runs.labels))
     means: list[float] = (sums / np.maximum(runs.sampled_runs, 1)).tolist()
@@ -226,7 +230,8 @@ def _mean_totals(flame: Flame) -> list[float]:
 
 
 def _number_names(flame: Flame) -> tuple[Integers, list[int]]:
-    # The places that the frames have, and for each frame which; ROOT and REMAINDER stay.
+    # The distinct places of the frames, and for each frame the index of its place; ROOT and
+    # REMAINDER are kept.
     used = np.unique(flame.place[flame.place >= 0])
     numbers = np.where(flame.place >= 0, np.searchsorted(used, flame.place), flame.place)
     return used, numbers.tolist()
@@ -253,7 +258,7 @@ def _describe_measure(
         operation=operation if measure == "operation" else None,
         inclusive=_describe_changes(inclusive, frames),
         self_=_describe_changes(own, frames),
-        # Of each name, on all paths together.
+        # Per function name, over all paths.
         functions=_describe_changes(functions, used),
         changed=_indices(changed_frames(flame, inclusive, own, functions)),
     )
@@ -262,8 +267,8 @@ def _describe_measure(
 def _describe_part(
     flame: Flame, measure: Measure, operation: str | None, used: Integers
 ) -> FlamePartMeasure:
-    # A page has up to twenty parts, so they leave out what follows: a frame's time with what it
-    # called is the sum of the own times, and an interval is the change and as much either way.
+    # A page has up to twenty parts, so they omit derivable numbers: inclusive times are sums of
+    # self times, and an interval is the change plus or minus its margin.
     frames = np.arange(len(flame))
     inclusive = measure_frames(flame, measure, "inclusive")
     own = measure_frames(flame, measure, "self")
@@ -329,19 +334,23 @@ def _number(value: float, digits: int = DIGITS) -> float | None:
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{digits}g}")
-    # JSON writes 100 shorter than 100.0.
+    # In JSON, 100 is shorter than 100.0.
     return int(short) if short.is_integer() else short
 
 
-def _describe_lists(flame: Flame) -> FlameLists | HottestFrames:
+def _hottest(flame: Flame) -> Frames:
+    own = measure_frames(flame, "share", "self")
+    return tuple(largest_first((flame.place >= 0) & (own.base > 0.0), own.base)[:MOST_LISTED])
+
+
+def _describe_lists(flame: Flame) -> FlameLists | None:
     own = measure_frames(flame, "share", "self")
     inclusive = measure_frames(flame, "share", "inclusive")
     if own.columns is None or inclusive.columns is None:
-        hottest = largest_first((flame.place >= 0) & (own.base > 0.0), own.base)
-        return HottestFrames(hottest=tuple(hottest[:MOST_LISTED]))
+        return None
     vanished, appeared = one_sided_frames(flame)
     is_changed = changed_frames(flame, inclusive, own, measure_places(flame, "share"))
-    # The change that colours a frame.
+    # The change that determines the colour of a frame.
     shown = np.where(inclusive.changed, inclusive.columns.difference, own.columns.difference)
     changed = largest_first(is_changed, np.abs(shown))
     return FlameLists(
@@ -349,7 +358,7 @@ def _describe_lists(flame: Flame) -> FlameLists | HottestFrames:
         appeared=tuple(appeared[:MOST_LISTED]),
         changed=tuple(changed[:MOST_LISTED]),
         counts=FlameCounts(vanished=len(vanished), appeared=len(appeared), changed=len(changed)),
-        # In how many runs (or boots) the one side has what the other has in none.
+        # Number of runs (or boots) of one side with frames that the other side lacks.
         sampled=FlameSampled(
             vanished=tuple(count_sampled(flame, BASE)[vanished[:MOST_LISTED]].tolist()),
             appeared=tuple(count_sampled(flame, NEW)[appeared[:MOST_LISTED]].tolist()),
@@ -374,7 +383,7 @@ def _find_parts(stacked: StackedSamples) -> tuple[Part, ...]:
 
 
 def _busy_commands(stacked: StackedSamples) -> list[str]:
-    # The largest share of a side's mean, by name; largest first.
+    # Names of the commands, sorted by the larger of both sides' mean shares, largest first.
     runs = stacked.stacks.runs
     wholes = runs.totals * runs.sampled_runs[runs.sides]
     shares: dict[str, list[float]] = {}
@@ -392,6 +401,6 @@ def _busy_commands(stacked: StackedSamples) -> list[str]:
 
 
 def _commands(run: ProfileSamples) -> Iterator[tuple[int, str]]:
-    # Each task that was sampled, by its number, and the name of its command.
+    # Each sampled task, by index, with the name of its command.
     for task in np.unique(run.recording.samples.task).tolist():
         yield task, command_of(run.recording, task)

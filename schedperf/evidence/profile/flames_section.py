@@ -3,8 +3,8 @@
 
 Frames, CIs and significance are those of ``schedperf profile --flamegraph``, but only frames with
 at least 0.2% of all time are separate frames, to keep the record small. Only the points and events
-with the most samples have a tree; the other ones are listed. The first tree also has times per
-node, per CPU of a small machine and per busy command.
+with the most samples have a tree; others are listed. The first tree also has times per node, per
+CPU of a small machine and per busy command.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.independent import took_turns
-from schedperf.evidence.profile.record import (
+from schedperf.evidence.profile.flame_record import (
     FlameComparison,
     FlameTree,
     FlameTrees,
     place_of_tree,
 )
+from schedperf.evidence.profile.independent import took_turns
 from schedperf.evidence.profile.samples import (
     Profiles,
     align_samples,
@@ -30,19 +30,19 @@ from schedperf.evidence.profile.samples import (
 )
 from schedperf.evidence.profile.sources import FOLDER, read_profiles
 from schedperf.evidence.profile.stacks import collect_stacks
-from schedperf.model.comparison import MissingSide
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.recorded import why_not_recorded
-from schedperf.perf_data.recording import NO_CHAIN
-from schedperf.runs.side import Side
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.recorded import why_not_recorded
+from schedperf.inputs.perf_data.recording import NO_CHAIN
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.functions import SharedNames
+from schedperf.model.sections import MissingSide
 from schedperf.runs.timeline import Moment, place_in_time
-from schedperf.symbols.functions import SharedNames
 
-# Of all time: two pixels of a page. At 0.05%, as in the file of --flamegraph, a record of one
-# point is three times as large.
+# Smallest share of all time of a frame: two pixels of a page. With 0.05%, as in --flamegraph, the
+# record of a point would be three times as large.
 LEAST_SHARE = 0.002
-# Trees of one comparison: one is a tenth of a megabyte of JSON, and the first, which has the most
-# samples, five times that for its parts. Of any other point schedperf profile draws a graph.
+# Number of trees per comparison: a tree takes 0.1 MB of JSON, and the first one, which has parts,
+# 0.5 MB. For other points, use schedperf profile.
 MOST_TREES = 6
 
 _NOTHING_COMMON = (
@@ -52,7 +52,7 @@ _NOTHING_COMMON = (
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    # One tree: an event at a workload and point.
+    # Identity of a tree: an event at a workload and point.
     at: tuple[str, str]
     event: EventIdentity
     sides: tuple[Profiles, Profiles]
@@ -64,7 +64,11 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
 @section(FlameTrees, is_drawing=True)
 def flames(sides: Sequence[Side]) -> FlameTrees:
-    """Compare the call stacks of each new side with base's."""
+    """Compare the call stacks of each new side with base's.
+
+    :raises Absent: base or all new sides have no call chains, or base has no event, workload and
+        point in common with a new side
+    """
     base = _load_stacks(sides[0])
     comparisons, missing = [], []
     for side in sides[1:]:
@@ -133,7 +137,7 @@ def _describe(
 def _load_stacks(side: Side) -> Profiles:
     """Return the samples of every readable instrumented run with call chains.
 
-    The profile section lists the other runs, with the reason.
+    The profile section lists unreadable runs, with the reason.
 
     :raises Absent: no run has call chains
     """

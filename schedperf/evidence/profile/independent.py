@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from schedperf.runs.timeline import Moment
 
 ONE_AFTER_THE_OTHER = (
-    "base and new were recorded one after the other, so drift confounds the comparison; "
+    "base and new were recorded one after the other, so a change may be drift; "
     "interleave the sides (with `schedperf ab` for settings, with `schedperf record --append` "
     "after each reboot for kernels)"
 )
 Floats = NDArray[np.float64]
 
-# From two boots of a side on, boots are the unit of replication.
+# Fewest boots of a side for which boots are the unit of replication.
 FEWEST_BOOTS = 2
 
 
 def independent_of(boots: Sequence[Sequence[int]]) -> Independent:
-    """Return the unit of replication.
+    """Return the unit of replication: boots if a side has ``FEWEST_BOOTS`` or more, else runs.
 
-    :param boots: for each side the boot of each of its runs
+    :param boots: for each side, the boot of each run
     """
     return "boots" if max(len(set(side)) for side in boots) >= FEWEST_BOOTS else "runs"
 
@@ -47,8 +47,8 @@ def counts_of(boots: Sequence[Sequence[int]], independent: Independent) -> tuple
 def average_runs(values: Floats, boots: Sequence[int], independent: Independent) -> Floats:
     """Return one row per unit of replication, shape (independent, columns).
 
-    :param values: of one side, shape (runs, columns); NaN if unknown
-    :param boots: of each of these runs
+    :param values: values of one side, shape (runs, columns); NaN if unknown
+    :param boots: boot of each of these runs
     """
     if independent == "runs":
         return values
@@ -57,21 +57,26 @@ def average_runs(values: Floats, boots: Sequence[int], independent: Independent)
 
 
 def column_means(values: Floats) -> Floats:
-    """Return the mean of the known values of each column; NaN if there are none."""
+    """Return the mean of the known values of each column; NaN if there are none.
+
+    :param values: shape (rows, columns); NaN if unknown
+    :return: shape (columns,)
+    """
     counts = np.count_nonzero(~np.isnan(values), axis=0)
     return np.asarray(np.nansum(values, axis=0) / np.where(counts > 0, counts, np.nan))
 
 
 def may_be_drift(orders: Sequence[Sequence[int]], boots: Sequence[Sequence[int]]) -> bool:
-    """Return whether drift may confound the comparison, by the rule of verdicts.
+    """Return whether drift may confound the comparison, by the same rule as for verdicts.
 
-    It may if the sides are not interleaved and have few runs.
+    This is the case if one side was recorded completely before the other, and a side has fewer than
+    ``FEWEST_IN_BLOCKS`` (10) units of replication.
 
-    :param orders: of each side the places in time of its runs, among all runs of both sides
-    :param boots: of each side the boot of each of its runs
+    :param orders: for base and new, the positions in time of its runs among all runs of both sides
+    :param boots: for each side, the boot of each run
     """
-    # Imported here so that one side alone is shown without SciPy.
-    from schedperf.stats.verdicts import FEWEST_IN_BLOCKS  # noqa: PLC0415
+    # Imported here so that a single side needs no SciPy.
+    from schedperf.model.verdict import FEWEST_IN_BLOCKS  # noqa: PLC0415
 
     base, new = orders
     is_blocked = max(base) < min(new) or max(new) < min(base)
@@ -81,16 +86,19 @@ def may_be_drift(orders: Sequence[Sequence[int]], boots: Sequence[Sequence[int]]
 def took_turns(
     moments: Mapping[tuple[str, str], "Moment"], *sides: Sequence[Captured[object]]
 ) -> bool:
-    """Return whether the order of the runs rules out that drift confounds the comparison.
+    """Return False if drift may confound the comparison, according to :func:`may_be_drift`.
 
-    :param moments: of all runs of both sides, by side and directory
+    True if the order of a run is not recorded: drift is then not considered.
+
+    :param moments: moments of all runs of both sides, by side and directory
+    :param sides: the runs of base, and the runs of new
     """
     places = [
         [moments[run.key.side, run_folder(run.key.boot, run.key.run)].order for run in runs]
         for runs in sides
     ]
     orders = [[place for place in side if place is not None] for side in places]
-    # Nothing is said of drift where the order is not recorded, as in the results.
+    # If the order is not recorded, drift is not considered, as in the results.
     if [*map(len, orders)] != [*map(len, places)]:
         return True
     return not may_be_drift(orders, [[run.key.boot for run in runs] for runs in sides])

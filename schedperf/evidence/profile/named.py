@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find the functions that findings and class rows name, and the call paths that lead to them.
 
-Findings name functions that changed in share or in cost, and functions that are charged with code
-that an event cannot sample; a class row names the functions that moved its share most.
+Findings name functions that changed in share or in cost, and functions to which code is attributed
+that an event cannot sample; a class row names the functions that changed its share most.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.record import Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats
 from schedperf.evidence.profile.stacks import COMMAND, Stacks
-from schedperf.perf_data.recording import Integers
-from schedperf.symbols.functions import function_name
+from schedperf.inputs.perf_data.recording import Integers
+from schedperf.inputs.symbols.functions import function_name
 
-# Of each named function the largest call path is kept, and those with this part of all time.
+# For each named function, the largest call path is kept, and all paths with this share of all time.
 LEAST_NAMED_SHARE = 0.001
-# Call chains reach more files, of which some are one place here and several in the table, or the
-# other way round: so many functions more of each class are kept.
+# Call chains contain more files, some of which are one place here and several in the table, or vice
+# versa; so this many more functions per class are kept.
 _SPARE = 2
-# Differences of two sums of the same numbers: as good as equal.
+# Tolerance for two sums of the same numbers.
 _ROUNDING_PP = 1e-9
 
 
 def find_named(flame: Flame, measures: Sequence[Measure]) -> Flags:
-    """Return which places findings and class rows may name, shape (places,)."""
+    """Return a mask of the places that findings and class rows may name, shape (places,)."""
     named = np.array(
         [
             bool(is_kernel) and function_name(location.symbol) in CHARGED_FUNCTIONS
@@ -46,7 +46,7 @@ def find_named(flame: Flame, measures: Sequence[Measure]) -> Flags:
 
 
 def _moving_most(flame: Flame, change: Floats) -> Flags:
-    # The functions that a class row names; those that moved as much as the last of them as well.
+    # The functions that a class row names, including ties with the last one.
     classes = np.array(
         [
             "" if each.dso == COMMAND or is_idle_time(each) else class_name(each)
@@ -63,16 +63,17 @@ def _moving_most(flame: Flame, change: Floats) -> Flags:
 
 
 def stacks_of_places(stacks: Stacks, chosen: Flags) -> Integers:
-    """Return of each stack how many of its frames lead to a chosen place, shape (stacks,).
+    """Return the number of frames of each stack that ends in a chosen place, shape (stacks,).
 
-    Of each place, only its larger call paths count: a bundle may have any number of others.
+    It is 0 for other stacks. For each place, only the largest stack counts and those with at least
+    ``LEAST_NAMED_SHARE`` of all time, since a bundle may have any number of small ones.
 
-    :param chosen: shape (places,)
+    :param chosen: True for chosen places, shape (places,)
     """
     leaf = stacks.frames[stacks.starts[1:] - 1]
     of_chosen = np.flatnonzero(chosen[leaf])
     shares = _largest_shares(stacks, of_chosen)
-    # By place, the largest first.
+    # Sorted by place, largest first.
     order = np.lexsort((-shares, leaf[of_chosen]))
     places = leaf[of_chosen][order]
     is_largest = np.diff(places, prepend=-1) != 0
@@ -83,7 +84,7 @@ def stacks_of_places(stacks: Stacks, chosen: Flags) -> Integers:
 
 
 def _largest_shares(stacks: Stacks, of_chosen: Integers) -> Floats:
-    # The larger one of both sides' mean shares of all time, shape (chosen stacks,).
+    # The larger of both sides' mean shares of all time, shape (chosen stacks,).
     column = np.full(len(stacks), -1, np.int64)
     column[of_chosen] = np.arange(len(of_chosen))
     is_chosen = column[stacks.stack] >= 0

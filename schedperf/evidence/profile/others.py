@@ -3,13 +3,13 @@
 
 The workload's processes are those that executed the workload's program during the recording, and
 all their later children (``perf record`` records forks with their times). Processes that had the
-same name before, and what a process did before it executed the program (e.g. a setup shell and its
-commands), do not belong to the workload. Kernel threads belong to neither group, since they may
+same name before, and samples of a process before it executed the program (e.g. a setup shell and
+its commands), do not belong to the workload. Kernel threads belong to neither group, since they may
 work for the workload. If perf did not record the start of the program, all processes of its name
 count as the workload.
 
-A recording from inside a pid namespace has one number, 0, for the idle task and for every task
-outside of the namespace. Whatever of it is not in an idle routine is then counted as outside.
+In a recording from inside a pid namespace, the idle task and all tasks outside of the namespace
+have pid 0. Samples of pid 0 that are not in an idle routine count as outside.
 """
 
 from collections import Counter
@@ -22,32 +22,32 @@ from msgspec import Struct
 from schedperf.evidence.profile.family import Flags, is_idle_time
 from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profile
 from schedperf.evidence.profile.stacks import command_of
+from schedperf.inputs.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
+from schedperf.inputs.symbols.places import KERNEL, Placed
+from schedperf.model.base_new import BASE, BaseNew
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import BASE, BaseNew
 from schedperf.model.text import join_names
-from schedperf.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
-from schedperf.symbols.places import KERNEL, Placed
 
-# Per cent of the busy time. perf and the recorder take one or two on a machine of two CPUs; what
-# takes more than these moves the share of every function by as much.
+# Reported from this percentage of the busy time. perf and the recorder take 1% to 2% on a machine
+# with two CPUs; a larger load changes the share of every function by a similar fraction.
 SAID_PERCENT = 5.0
 WEAKENS_PERCENT = 10.0
-# Commands that have a name of their own, and the least of them.
+# Largest number of commands that are listed, and their smallest share.
 MOST_COMMANDS = 5
 NAMED_PERCENT = 0.5
 NAMED_COMMANDS = 4
 
-# TASK_COMM_LEN of include/linux/sched.h, less its NUL.
+# TASK_COMM_LEN of include/linux/sched.h without the NUL.
 COMM_BYTES = 15
-# Every thread of the kernel is a child of kthreadd; in a pid namespace 2 is any process.
+# kthreadd, the parent of all kernel threads; in a pid namespace, pid 2 is an ordinary process.
 KTHREADD = 2
-# PID_MAX_LIMIT of include/linux/threads.h; a task that is about to end has no number.
+# PID_MAX_LIMIT of include/linux/threads.h; an exiting task has no valid pid.
 LARGEST_PID = 1 << 22
-# The idle task, and in a pid namespace every task outside of it: perf_event_pid() of
-# kernel/events/core.c has no other number for these.
+# Pid of the idle task, and in a pid namespace of every task outside of it (perf_event_pid() of
+# kernel/events/core.c).
 FOREIGN_PID = 0
 OUTSIDE = "other pid namespaces"
-# Parents, from a process up to the workload.
+# Limit on ancestors between a process and the workload.
 DEEPEST_TREE = 64
 
 
@@ -55,7 +55,7 @@ class Bystanders(Struct, frozen=True, kw_only=True):
     """One run's samples of one event in commands other than the workload.
 
     :param busy: sum of the periods of all samples without idle routines and the idle task
-    :param commands: the part of it that each other command has, by name
+    :param commands: busy time of each other command, by name
     """
 
     busy: float
@@ -63,7 +63,7 @@ class Bystanders(Struct, frozen=True, kw_only=True):
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """Return the commands in per cent of the busy time."""
+        """Return the share of each command, in percent of the busy time."""
         return {name: 100.0 * part / self.busy for name, part in self.commands.items()}
 
 
@@ -73,10 +73,10 @@ def find_bystanders(
     """Sum the periods of one event in commands other than the workload.
 
     :param event: index into ``recording.events``
-    :param command: the workload's, with its arguments
+    :param command: command line of the workload
     :return: None if the workload cannot be identified: no process of its name was sampled or
-        started, samples have no task, all samples are idle, or the idle task cannot be separated
-        from tasks outside of the pid namespace because idle routines are unresolved
+        started, a sample has no task, all samples of the event are idle, or the idle task cannot be
+        separated from tasks outside of the pid namespace because idle routines are unresolved
     """
     samples = recording.samples
     if np.any(samples.task == NO_TASK):
@@ -96,16 +96,16 @@ def find_bystanders(
     commands: Counter[str] = Counter()
     for task, weight in enumerate(weights.tolist()):
         if weight > 0.0 and family.is_stranger(recording.tasks[task]):
-            # What is outside of the namespace has the last name of any task there.
+            # Tasks outside of the namespace all have the name of the last such task.
             is_outside = recording.tasks[task].pid == FOREIGN_PID
             commands[OUTSIDE if is_outside else command_of(recording, task)] += weight
     return Bystanders(busy=busy, commands=dict(commands))
 
 
 def other_commands(runs: Sequence[tuple[Recording, Sequence[str]]]) -> frozenset[str]:
-    """Return the names of commands of which no process is the workload's or a kernel thread.
+    """Return the names of commands without any process of the workload or kernel thread.
 
-    :param runs: recordings with the workload's command and its arguments
+    :param runs: recordings with the command line of the workload
     :return: empty if the workload cannot be identified in a run
     """
     others: set[str] = set()
@@ -117,21 +117,23 @@ def other_commands(runs: Sequence[tuple[Recording, Sequence[str]]]) -> frozenset
         used = np.unique(recording.samples.task)
         for task in used[used != NO_TASK].tolist():
             sampled = recording.tasks[task]
-            # Process 0 is the idle task as well.
+            # Pid 0 is also the idle task.
             is_other = sampled.pid != FOREIGN_PID and family.is_stranger(sampled)
             (others if is_other else own).add(command_of(recording, task))
     return frozenset(others - own)
 
 
 def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
-    """Return the share of the busy time in other commands, mean of the runs.
+    """Return the share of other commands in the busy time, mean over the runs.
 
-    :param runs: of one side; None if the workload cannot be identified
+    :param runs: runs of one side; None for a run whose workload cannot be identified
+    :return: with the ``MOST_COMMANDS`` largest commands; None if the workload of a run cannot be
+        identified, or there are no runs
     """
     shares_per_run = [run.shares for run in runs if run is not None]
     if len(shares_per_run) < len(runs) or not runs:
         return None
-    # In an order that is the same each time: their sum rests on it in its last digit.
+    # In a fixed order, because the last digit of the sum depends on it.
     names = dict.fromkeys(name for shares in shares_per_run for name in shares)
     means = {
         name: sum(shares.get(name, 0.0) for shares in shares_per_run) / len(shares_per_run)
@@ -144,12 +146,12 @@ def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
     )
 
 
-# The whole of the first share; not repeated.
+# The denominator is stated for the first share only.
 _WHOLE = " of the event count (idle excluded)"
 
 
 def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
-    """Return a sentence about other commands; None if their share is small or unknown.
+    """Return a sentence about other commands; None if no side has a known, large share of them.
 
     ::
 
@@ -165,6 +167,19 @@ def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
         for number, (side, commands) in enumerate(said.items())
     ]
     return f"commands other than the workload account for {join_names(parts)}"
+
+
+def load_of(others: BaseNew[OtherCommands | None]) -> str | None:
+    """Return why CPU utilization may not be due to the workload; None if background load is small.
+
+    Background load that is large on a side, or unknown, is such a reason.
+    """
+    shares = [commands.share for commands in others if commands is not None]
+    if None in tuple(others):
+        return "background load is unknown, because the workload's processes are not identified"
+    if max(shares) >= SAID_PERCENT:
+        return f"background load takes up to {max(shares):.0f}% of the busy time"
+    return None
 
 
 def others_caveats(profile: Profile) -> Iterator[Caveat]:
@@ -193,15 +208,14 @@ def _names(others: OtherCommands) -> str:
 
 
 def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -> Flags | None:
-    # Which rows are idle time; None where that is unknown.
+    # Mask of the rows in idle time; None if unknown.
     samples = recording.samples
     is_foreign = np.array([task.pid == FOREIGN_PID for task in recording.tasks], dtype=np.bool_)
     is_foreign = is_foreign[samples.task]
     is_idle = np.array([is_idle_time(location) for location in placed.places], dtype=np.bool_)
     is_idle = is_idle[placed.of_row]
     if not is_in_namespace:
-        # Without the kernel's symbols its idle routines have no names, but are still the idle
-        # task's.
+        # Without the kernel's symbols, idle routines have no names, but the idle task is known.
         return np.asarray(is_idle | is_foreign)
     if KERNEL in placed.unnamed and np.any(is_foreign & (samples.mode != MODE_USER)):
         return None
@@ -209,7 +223,7 @@ def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -
 
 
 def _is_in_namespace(recording: Recording) -> bool:
-    # The idle task never leaves the kernel, and executes nothing.
+    # The idle task never runs user code and never calls exec.
     samples = recording.samples
     in_user_space = np.unique(samples.task[samples.mode == MODE_USER]).tolist()
     executed = recording.processes.executed.values()
@@ -219,7 +233,7 @@ def _is_in_namespace(recording: Recording) -> bool:
 
 
 class _Family:
-    # The workload's processes.
+    # Processes of the workload.
 
     def __init__(self, recording: Recording, command: Sequence[str]) -> None:
         name = PurePosixPath(command[0]).name if command else ""
@@ -227,7 +241,7 @@ class _Family:
         self.processes = recording.processes
         self.is_in_namespace = _is_in_namespace(recording)
         by_name = {task.pid: 0 for task in recording.tasks if task.comm == comm}
-        # When each became the workload, in ns.
+        # Time at which each process became part of the workload, in ns.
         roots = self.processes.executed.get(comm) or by_name
         self.roots = {pid: time for pid, time in roots.items() if pid != FOREIGN_PID}
 
@@ -240,7 +254,7 @@ class _Family:
         return is_process and (self.is_too_early(task) or not self.is_of_workload(line))
 
     def is_too_early(self, task: Task) -> bool:
-        # Whether a process that became the workload still ran the program that it had before.
+        # Whether a process of the workload still ran its previous program.
         executed = self.processes.executed.get(task.comm, {}).get(task.pid)
         began = self.roots.get(task.pid)
         return executed is not None and began is not None and executed < began

@@ -3,18 +3,21 @@
 
 from collections.abc import Iterable, Iterator
 
+from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.model.perf_event import counts_level
-from schedperf.perf_data.event import EventIdentity
 from schedperf_collectors.perf_header import Event
 
-# What modifiers leave out or add, by letter.
+# Meaning of modifiers, by letter.
 _LEVELS = {"u": "user space", "k": "the kernel", "h": "the hypervisor"}
 
 
 def describe_unpaired(
     side: str, base: Iterable[EventIdentity], new: Iterable[EventIdentity]
 ) -> Iterator[str]:
-    """Yield a sentence for each event of one side alone.
+    """Yield a sentence for each event that is not compared, or that may differ between the sides.
+
+    An event is not compared if only one side has it; two events of one name with different
+    attributes share one sentence. An event of which only a number is known may differ.
 
     :param side: name of the new side
     """
@@ -47,7 +50,7 @@ def describe_targets(side: str, base: Iterable[Event], new: Iterable[Event]) -> 
     """Yield a sentence if one side sampled whole CPUs and the other only tasks.
 
     :param side: name of the new side
-    :param base: the events that base has samples of
+    :param base: events with samples in base
     """
     of_base, of_new = ({event.is_of_tasks for event in events} for events in (base, new))
     if len(of_base) == len(of_new) == 1 and of_base != of_new:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.evidence.profile.alignment import Alignment, align
+from schedperf.evidence.profile.blindness import EventSight
 from schedperf.evidence.profile.compare import (
     PointComparison,
     compare_point,
@@ -19,7 +20,7 @@ from schedperf.evidence.profile.compare import (
 )
 from schedperf.evidence.profile.family import MOST_FUNCTIONS, MOST_PLACES, interest_of
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
-from schedperf.evidence.profile.others import caution_of, describe_others
+from schedperf.evidence.profile.others import caution_of, describe_others, load_of
 from schedperf.evidence.profile.record import (
     CpuShares,
     ExplainedChange,
@@ -43,13 +44,13 @@ from schedperf.evidence.profile.shares import (
     spread_of,
 )
 from schedperf.evidence.profile.sources import EventProfile
-from schedperf.model.comparison import BaseNew
+from schedperf.inputs.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
+from schedperf.inputs.symbols.functions import SharedNames, is_scheduler_function
+from schedperf.inputs.symbols.place import KERNEL
+from schedperf.model.base_new import BaseNew
 from schedperf.model.run import Captured, Operations
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, MARGIN
-from schedperf.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.stats import Columns, Difference
-from schedperf.symbols.functions import SharedNames, is_scheduler_function
-from schedperf.symbols.place import KERNEL
 
 Runs = Sequence[Captured[EventProfile]]
 Weights = BaseNew[list[PlaceWeights]]
@@ -61,7 +62,7 @@ def compare_runs(
     """Compare the runs of one event at one point.
 
     :param prefix: prefix of the row ids
-    :param names: of the functions
+    :param names: names under which functions are compared
     :param took_turns: false if drift may confound the comparison
     """
     alignment = align(
@@ -99,7 +100,7 @@ def compare_runs(
         busy_cost=costs.busy,
         rows=tuple(_rows(comparison, weights, prefix, names)),
         classes=tuple(_classes(comparison, weights, prefix)),
-        explained=_explained(comparison, base[0].content.sight.clock),
+        explained=_explained(comparison, base[0].content.sight, others),
         symbols=len(comparison.places),
     )
 
@@ -176,12 +177,12 @@ def _aligned(runs: Runs, alignment: Alignment) -> Runs:
 
 
 def _without_operations(runs: Runs) -> Runs:
-    # Different things cannot be divided by each other.
+    # Operations with different units are not comparable.
     return [replace(run, ops=None) for run in runs]
 
 
 class _Costs(Struct, frozen=True, kw_only=True):
-    # What a point says of costs per operation, or why nothing.
+    # The costs per operation of a point, or the reason why there are none.
     operations: ProfileOperations | None = None
     unit: str | None = None
     reason: str | None = None
@@ -300,11 +301,15 @@ def _classes(
         )
 
 
-def _explained(comparison: PointComparison, clock: str | None) -> ExplainedChange | None:
+def _explained(
+    comparison: PointComparison, sight: EventSight, others: BaseNew[OtherCommands | None]
+) -> ExplainedChange | None:
     explained = explain_change(comparison)
     if explained is None:
         return None
-    is_equal = is_busy_equal(comparison) if clock == "hrtimer" else None
+    load = load_of(others)
+    is_known = sight.clock == "hrtimer" and load is None
+    is_equal = is_busy_equal(comparison) if is_known else None
     return ExplainedChange(
         symbols=tuple(location.symbol for location in explained.places),
         change=explained.change,
@@ -313,15 +318,19 @@ def _explained(comparison: PointComparison, clock: str | None) -> ExplainedChang
         ci_high=explained.part.ci_high,
         reason=explained.part.reason,
         busy_equal=is_equal,
-        busy_reason=_busy_reason(clock, is_equal=is_equal),
+        busy_reason=_busy_reason(sight, load, is_equal=is_equal),
     )
 
 
-def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
-    if clock != "hrtimer":
+def _busy_reason(sight: EventSight, load: str | None, *, is_equal: bool | None) -> str:
+    if sight.emulated and sight.clock == "pmu":
+        return "an emulator's counter does not tell how the CPU utilization changed"
+    if sight.clock != "hrtimer":
         return (
             "the event does not count on halted CPUs, so the change in CPU utilization is unknown"
         )
+    if load is not None:
+        return load
     if is_equal is None:
         return "a side has fewer than 2 runs, so the change in CPU utilization is unknown"
     if is_equal:
@@ -330,10 +339,10 @@ def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
 
 
 def _choose_places(comparison: PointComparison) -> list[int]:
-    """Return the places to show: what changed, largest first, then what is hot or moved most.
+    """Return the indices of the places to show, into ``comparison.places``.
 
-    Everything that changed is among them, every function of the scheduler, and what class rows and
-    findings name.
+    Changed places come first, largest change first, then hot or most-moved ones. All changed places
+    are included, all functions of the scheduler, and all places that class rows and findings name.
     """
     named = set(_named_places(comparison))
     base, new = comparison.share.base, comparison.share.new
@@ -362,9 +371,12 @@ def _named_places(comparison: PointComparison) -> Iterator[int]:
 
 
 def _moving_places(comparison: PointComparison, number: int) -> list[int]:
-    """Return the places that moved a class most, not those that moved against it.
+    """Return the indices of the places that contributed most to the change of a class.
 
-    :param number: index into ``found.classes``
+    These are at most ``MOST_FUNCTIONS`` places whose share changed in the direction of the class,
+    largest change first.
+
+    :param number: index into ``comparison.classes``
     """
     members = np.flatnonzero(comparison.class_of_place == number)
     along = comparison.share.difference[members] * np.sign(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Define records of profiles: hot symbols, call stacks, and samples of ``schedperf profile``.
+"""Define records of profiles: CPU shares of functions, in total and per NUMA node, and changes.
 
-Shares are in per cent, changes of them in percentage points (pp).
+Shares are in percent, their changes in percentage points (pp).
 """
 
 from collections.abc import Mapping
@@ -10,23 +10,20 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct, field
 
-from schedperf.model.comparison import FIRST_NEW, BaseNew, MissingSide, SectionData
+from schedperf.model.base_new import FIRST_NEW, BaseNew
 from schedperf.model.perf_event import PerfEvent
-from schedperf.model.schema import UNSET, Unset
+from schedperf.model.sections import MissingSide, SectionData
 
-# Percentage points of all CPUs: five times the binomial standard error (0.02 pp) of a function
-# that has 0.1% of 25,000 samples, which is one run of 5 s on 5 CPUs at 1 kHz.
+# In percentage points of all CPUs: five times the binomial standard error (0.02 pp) of a function
+# with 0.1% of 25,000 samples, i.e. of one run of 5 s on 5 CPUs at 1 kHz.
 SMALLEST_CHANGE_PP = 0.1
-
-# Format of the export that https://www.speedscope.app opens.
-SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 Independent = Literal["runs", "boots"]
 Measure = Literal["share", "operation"]
 Clock = Literal["hrtimer", "pmu"]
 # Levels that an event may exclude, as in perf_event_attr: exclude_user ...
 Level = Literal["user", "kernel", "hv", "idle", "host", "guest"]
-# Of fields that records of older versions lack.
+# Default of fields that are missing in records of older versions.
 NOT_RECORDED_LEVELS: BaseNew[tuple[Level, ...]] = BaseNew(base=(), new=())
 NOT_RECORDED: BaseNew[int | None] = BaseNew(base=None, new=None)
 PartKind = Literal["node", "cpu", "comm"]
@@ -34,7 +31,7 @@ PartKind = Literal["node", "cpu", "comm"]
 Share = Annotated[float, "per cent"]
 Shares = Mapping[int, Share]
 ShareRange = tuple[Share, Share]
-# Shares of more nodes than this are reduced to the node with the most and the node with the least.
+# With more nodes than this, only the nodes with the largest and the smallest share are listed.
 MOST_NODES = 4
 NodeShares = Annotated[Shares, "share of non-idle CPU time per NUMA node, in percent"]
 NodeRange = Annotated[
@@ -97,7 +94,7 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
         str | None, "name of the function in base's kernel if it was renamed; null otherwise"
     ]
     dso: Annotated[str, "[kernel], a module in brackets, or a file name"]
-    class_: Annotated[str | None, "function class; null for idle time"]
+    class_: Annotated[str | None, "function class; null for idle time"] = field(name="class")
     scheduler: Annotated[bool, "true if the function is part of kernel/sched"]
     idle: Annotated[bool, "true if the function is part of the idle loop"]
     share: Annotated[ProfileTest, "share of total CPU time, idle included, in percent"]
@@ -158,7 +155,7 @@ class ProfileClassRow(Struct, frozen=True, kw_only=True):
     """All functions of one class."""
 
     row: Annotated[str, "id of the row; findings refer to it as profile#ROW"]
-    class_: str
+    class_: str = field(name="class")
     share: Annotated[ProfileTest, "share of total CPU time, idle included, in percent"]
     changed: Annotated[
         bool, "true if the share changed significantly (q < 0.05), by 0.1 pp or more"
@@ -337,439 +334,23 @@ class Profile(SectionData, frozen=True, kw_only=True):
 
     section: ClassVar[str] = "profile"
     version: ClassVar[int] = 2
+    table: ClassVar[str] = "comparisons.events.points.rows"
     collector: ClassVar[str] = "perf_profile"
 
     comparisons: tuple[ProfileComparison, ...]
     missing: tuple[MissingSide, ...]
 
 
-Numbers = tuple[float | None, ...]
-Frames = tuple[int, ...]
-Changed = Annotated[
-    Frames,
-    "indices of the frames or functions with a significant change (q < 0.05 and, for shares, 0.1 "
-    "pp or more)",
-]
-ChangedFrames = Annotated[
-    Frames,
-    "indices of the changed frames, which a flame graph colours: either the frame's time with "
-    "callees changed significantly, or its function's self time over all call paths changed "
-    "significantly and the frame's times with and without callees changed in the same direction; "
-    "merged frames and frames of `others` are never listed",
-]
-Margins = Annotated[
-    Numbers,
-    "half width of the 95% CI of the change; null if a side has fewer than 2 runs or the variance "
-    "is 0",
-]
-
-
-class FlameMeans(Struct, frozen=True, kw_only=True):
-    """Times on both sides, one number per frame or function name."""
-
-    base: Annotated[
-        Numbers, "mean over the runs of base: percent of total CPU time, or `unit` per operation"
-    ]
-    new: Annotated[
-        Numbers,
-        "mean over the runs of new, in the unit of `base`; empty if only one side was given",
-    ]
-
-
-class FlameChanges(FlameMeans, frozen=True, kw_only=True):
-    """Times on both sides and their changes; only `base` is set if one side was given."""
-
-    low: Annotated[Numbers, "lower bounds of the 95% CI of new - base; null if not computed"]
-    high: Annotated[Numbers, "upper bounds of the 95% CI of new - base; null if not computed"]
-    q: Annotated[Numbers, "p-values after Benjamini-Hochberg correction; null if not tested"]
-    changed: Changed
-
-    def change(self, index: int) -> float | None:
-        """Return new - base; None if either is unknown."""
-        base, new = self.base[index], self.new[index]
-        return None if base is None or new is None else new - base
-
-
-class FlameMeasure(Struct, frozen=True, kw_only=True):
-    """Times of all frames, as a share of total time or per operation."""
-
-    measure: Measure
-    operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
-    inclusive: Annotated[FlameChanges, "time of each frame, including its callees"]
-    self_: Annotated[FlameChanges, "time of each frame, excluding its callees"]
-    functions: Annotated[
-        FlameChanges, "time of each function, excluding its callees, summed over all call paths"
-    ]
-    changed: ChangedFrames
-
-
-class FlameMargins(Struct, frozen=True, kw_only=True):
-    """Uncertainty of changes whose times are not stored; empty if one side was given."""
-
-    margin: Margins
-    changed: Changed
-
-
-class FlamePartFunctions(FlameMeans, frozen=True, kw_only=True):
-    """Times of the functions in a part of the samples, and the uncertainty of their changes."""
-
-    margin: Margins
-    changed: Changed
-
-
-class FlamePartMeasure(Struct, frozen=True, kw_only=True):
-    """Times of all frames in a part of the samples.
-
-    The inclusive time of a frame is the sum of the self times of the frame and its callees. Times
-    have three digits and margins two, one less than those of the whole.
-    """
-
-    measure: Measure
-    operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
-    inclusive: Annotated[FlameMargins, "time of each frame, including its callees"]
-    self_: Annotated[FlameMeans, "time of each frame, excluding its callees"]
-    functions: Annotated[
-        FlamePartFunctions,
-        "time of each function, excluding its callees, summed over all call paths",
-    ]
-    changed: ChangedFrames
-
-
-class FlamePart(Struct, frozen=True, kw_only=True):
-    """The same tree for the samples of one node, CPU or command; shares are of total time."""
-
-    kind: PartKind
-    name: str
-    measures: tuple[FlamePartMeasure, ...]
-
-
-class FlameCounts(Struct, frozen=True, kw_only=True):
-    """Number of frames of each list before it was shortened."""
-
-    vanished: int
-    appeared: int
-    changed: int
-
-
-class FlameSampled(Struct, frozen=True, kw_only=True):
-    """Number of runs (or boots) of a side in which each listed frame was sampled."""
-
-    vanished: tuple[int, ...]
-    appeared: tuple[int, ...]
-
-
-class FlameLists(Struct, frozen=True, kw_only=True):
-    """The frames that differ between the sides."""
-
-    vanished: Annotated[Frames, "outermost frames sampled only in base, largest first"]
-    appeared: Annotated[Frames, "outermost frames sampled only in new, largest first"]
-    changed: Annotated[Frames, "changed frames of the first measure, largest change first"]
-    counts: FlameCounts
-    sampled: FlameSampled
-
-
-class HottestFrames(Struct, frozen=True, kw_only=True):
-    """The frames with the most self time, if only one side was given."""
-
-    hottest: Annotated[Frames, "frames with the most self time, largest first"]
-
-
-class FlameName(Struct, frozen=True, kw_only=True):
-    """A function name that frames refer to."""
-
-    symbol: str
-    dso: str
-    class_: str | None
-    kernel: Annotated[
-        bool, "true if the name belongs to code of the kernel, a module or a BPF program"
-    ]
-
-
-class FunctionCall(Struct, frozen=True, kw_only=True):
-    """A caller or callee of a function, and the time of the calls, including their callees."""
-
-    symbol: str
-    base: Annotated[float, "mean over the runs of base, in percent of total CPU time"]
-    new: Annotated[float, "mean over the runs of new, in percent of total CPU time"]
-
-
-class FunctionCalls(Struct, frozen=True, kw_only=True):
-    """The callers and callees of a function over all call paths, largest first.
-
-    Calls of a function by itself are left out.
-    """
-
-    symbol: str
-    dso: str
-    callers: Annotated[tuple[FunctionCall, ...], "at most 8 callers"]
-    more_callers: Annotated[int, "number of smaller callers that are not listed"]
-    callees: Annotated[tuple[FunctionCall, ...], "at most 8 callees"]
-    more_callees: Annotated[int, "number of smaller callees that are not listed"]
-
-
-class FlameTree(Struct, frozen=True, kw_only=True):
-    """The tree of call stacks of one event; a frame comes after its caller, frame 0 is the root."""
-
-    event: str
-    place: Annotated[str, "event, workload and parameters; empty if there is only one tree"]
-    unit: Annotated[str, "unit of the sample periods"]
-    labels: Annotated[tuple[str, ...], "display names of base and new"]
-    independent: Annotated[Independent, "unit of replication"]
-    counts: Annotated[
-        tuple[int, ...], "sample sizes of base and new, in units of replication (`independent`)"
-    ]
-    took_turns: Annotated[bool, "false if drift may confound the comparison"]
-    totals: Annotated[
-        Numbers, "sum of the sample periods per run, in `unit`: mean of base, mean of new"
-    ]
-    least_share: Annotated[
-        float,
-        "frames with a smaller fraction of total CPU time are merged into one frame per caller, "
-        "except changed frames and the functions that findings and class rows name",
-    ]
-    names: tuple[FlameName, ...]
-    parent: Annotated[tuple[int, ...], "index of the calling frame; -1 for the root"]
-    name: Annotated[tuple[int, ...], "index into `names`; -1 for the root, -2 for merged frames"]
-    hidden: Annotated[
-        tuple[int, ...], "number of frames merged into this frame; 0 if none were merged"
-    ]
-    others: Annotated[
-        Frames,
-        "outermost frames of commands other than the workload, e.g. the setup and the recorder; "
-        "these frames and their callees are excluded from all lists of changes",
-    ]
-    measures: tuple[FlameMeasure, ...]
-    parts: tuple[FlamePart, ...]
-    lists: FlameLists | HottestFrames
-    calls: Annotated[
-        tuple[FunctionCalls, ...],
-        "callers and callees of the functions with the largest shares and changes and of the "
-        "scheduler's functions; empty if only one side was given",
-    ]
-
-
-def place_of_tree(event: str, workload: str, point: str) -> str:
-    """Return what a tree among several is of: ``cycles, hackbench at -g 2``."""
-    return f"{event}, {workload}{f' at {point}' if point else ''}"
-
-
 def explained_anchor(side: str, event: "ProfileEvent", point: "ProfilePoint") -> str:
-    """Return what evidence calls the part of a change that a few functions account for."""
+    """Return the evidence id of the part of a change that a few functions account for."""
     return _anchor(side, f"explained:{event.event}/{point.workload}/{point.point}")
 
 
 def blind_anchor(side: str, event: "ProfileEvent") -> str:
-    """Return what evidence calls the code that an event cannot sample."""
+    """Return the evidence id of the code that an event cannot sample."""
     return _anchor(side, f"blind:{event.event}")
 
 
 def _anchor(side: str, what: str) -> str:
-    # Rows of further new sides have the side in front; so has what is of no row.
+    # Ids of further new sides begin with the side, including ids without a row.
     return what if side == FIRST_NEW else f"{side}/{what}"
-
-
-class FlameComparison(Struct, frozen=True, kw_only=True):
-    """The trees of one new side, compared with base."""
-
-    side: str
-    events: tuple[FlameTree, ...]
-    left_out: Annotated[
-        tuple[str, ...],
-        "event, workload and parameters of each omitted tree (at most 6 trees are included)",
-    ]
-
-
-class FlameTrees(SectionData, frozen=True, kw_only=True):
-    """The call stacks of each new side, compared with base."""
-
-    section: ClassVar[str] = "flames"
-    version: ClassVar[int] = 1
-
-    comparisons: tuple[FlameComparison, ...]
-    missing: tuple[MissingSide, ...]
-
-
-# The record of ``schedperf profile``: shares are in per cent of what the event counted (periods),
-# changes of them in percentage points.
-SortKey = Literal["event", "cpu", "node", "comm", "dso", "symbol"]
-SideName = Literal["base", "new"]
-# A CPU, node or name; None if not recorded.
-Value = int | str | None
-
-BySide = Mapping[SideName, int]
-Period = Annotated[int, "sum of the sample periods over the runs, in the unit of the event"]
-MeanShare = Annotated[
-    float | None,
-    "share of the event count, in percent, mean over the runs; null if no run has samples",
-]
-Interval = Annotated[
-    tuple[float, float] | None,
-    "95% CI of the change; null if a side has fewer than 2 runs or the variance is 0",
-]
-CorrectedP = Annotated[
-    float | None, "p-value after Benjamini-Hochberg correction; null if not tested"
-]
-
-
-class RowKeys(Struct, frozen=True, kw_only=True):
-    """The keys of a row, as selected with ``--sort``."""
-
-    event: str | Unset = UNSET
-    cpu: int | Unset | None = UNSET
-    node: int | Unset | None = UNSET
-    comm: str | Unset | None = UNSET
-    symbol: str | Unset = UNSET
-    dso: str | Unset = UNSET
-
-    def value(self, key: SortKey) -> Value:
-        """Return the value of a key; None if not recorded."""
-        value: Value | Unset = getattr(self, key)
-        return None if value is UNSET else value
-
-
-class SampleRow(RowKeys, frozen=True, kw_only=True):
-    """One row if only one side was given."""
-
-    samples: int
-    period: Period
-    share: MeanShare
-
-
-class SampleCounts(Struct, frozen=True, kw_only=True):
-    """Samples of one of two compared sides."""
-
-    samples: int
-    period: Period
-    share: MeanShare
-
-
-class SampleCost(Struct, frozen=True, kw_only=True):
-    """Cost per operation of the benchmark on both sides, in the unit of the event."""
-
-    base: float | None
-    new: float | None
-    change: float | None
-    interval: Interval
-    q: CorrectedP
-    changed: Annotated[bool, "true if the cost changed significantly (q < 0.05)"]
-
-
-class ComparedRow(RowKeys, frozen=True, kw_only=True):
-    """One row of a comparison: samples of both sides and the change."""
-
-    base: SampleCounts
-    new: SampleCounts
-    change: Annotated[float | None, "change in the share, new - base, in percentage points"]
-    interval: Interval
-    q: CorrectedP
-    changed: Annotated[
-        bool, "true if the share changed significantly (q < 0.05), by 0.1 percentage points or more"
-    ]
-    cost: Annotated[
-        SampleCost | None, "cost per operation; null if the number of operations is unknown"
-    ]
-
-
-class ProfileSight(Struct, frozen=True, kw_only=True):
-    """Which code an event can sample."""
-
-    side: Annotated[SideName | None, "side that the description applies to; null for all sides"]
-    clock: Annotated[
-        Clock | None,
-        "trigger of a sample: a timer or the PMU; null for tracepoints and other software events",
-    ]
-    unit: Annotated[str, "unit of the sample periods"]
-    nmi: Annotated[
-        bool | None,
-        "true if the event also samples code that runs with interrupts off (NMI); null if unknown",
-    ]
-    blind: Annotated[
-        bool | None,
-        "true if the event cannot sample code that runs with interrupts off; null if unknown",
-    ]
-    reason: str
-    precise: Annotated[int, "precise level of the event, 0 (arbitrary skid) to 3 (no skid)"]
-    emulated: Annotated[bool | None, "true if an emulator provides the counter; null if unknown"]
-    remedy: Annotated[
-        str | None, "how to measure code with interrupts off; null if the event samples it"
-    ]
-    excluded: Annotated[
-        tuple[Level, ...],
-        "privilege levels that the event does not count; code that runs at these levels has no "
-        "samples",
-    ] = ()
-    caveats: tuple[str, ...]
-
-
-class SampledEvent(Struct, frozen=True, kw_only=True):
-    """An event and the number of its samples and runs."""
-
-    event: Annotated[str, "event with its modifiers, as perf prints it, e.g. cycles:u"]
-    perf_event: Annotated[
-        Mapping[SideName, PerfEvent],
-        "event as passed to the kernel, per side; only base if one side is given",
-    ]
-    independent: Independent
-    n: Annotated[
-        BySide,
-        "number of runs (or boots) with samples of the event, per side; "
-        "only base if one side is given",
-    ]
-    samples: Annotated[
-        BySide, "number of samples in all runs, per side; only base if one side is given"
-    ]
-    period: Annotated[
-        BySide,
-        "sum of the sample periods, in the unit of the event, per side; "
-        "only base if one side is given",
-    ]
-    lost: Annotated[
-        Mapping[SideName, int | None],
-        "number of lost samples in all runs, per side; only base if one side is given; null if a "
-        "recording does not count them by event",
-    ] = field(default_factory=dict)
-    sight: tuple[ProfileSight, ...]
-
-
-class ProfileLosses(Struct, frozen=True, kw_only=True):
-    """Samples and records that a recording lacks."""
-
-    records: Annotated[int, "number of records of any type lost by the kernel"]
-    samples: Annotated[int, "number of lost records known to be samples"]
-    throttled: Annotated[int, "number of times that the kernel throttled an event"]
-    unknown_ids: Annotated[int, "number of samples with an event id that the file does not define"]
-
-
-class ProfileSide(Struct, frozen=True, kw_only=True):
-    """One bundle or perf.data."""
-
-    side: Annotated[SideName | None, "base or new; null if only one source was given"]
-    label: str
-    path: str
-    point: Annotated[str, "workload and parameters; empty for a perf.data file"]
-    runs: int
-    lost: ProfileLosses
-    loss: Annotated[str | None, "`lost` as a sentence; null if all its counts are 0"]
-    notes: Annotated[
-        tuple[str, ...], "parts of the recording that could not be parsed, one sentence each"
-    ]
-
-
-class ProfileDocument(Struct, frozen=True, kw_only=True):
-    """The samples of one source, or of two compared."""
-
-    schema: Literal["schedperf/profile/1"] = "schedperf/profile/1"
-    tool_version: str
-    sort: tuple[SortKey, ...]
-    operation: Annotated[
-        str | None,
-        "unit of an operation in `cost`, e.g. message; null if unknown or different between runs",
-    ]
-    took_turns: Annotated[bool, "false if drift may confound the comparison"]
-    cautions: Annotated[tuple[str, ...], "caveats, one sentence each"]
-    sides: tuple[ProfileSide, ...]
-    events: tuple[SampledEvent, ...]
-    rows: Annotated[
-        tuple[SampleRow, ...] | tuple[ComparedRow, ...],
-        "one row per combination of the keys in `sort`, for one side or for a comparison",
-    ]

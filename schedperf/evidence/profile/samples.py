@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The samples of tables and flame graphs, and the comparison of several runs.
+"""Select the samples of tables and flame graphs, and compare the runs of two sides.
 
 Shares are of the periods of all samples of the event in a run, including samples that are not
 shown. The unit of replication is a run, or a boot if a side has several; the runs of a boot are
@@ -24,22 +24,22 @@ from schedperf.evidence.profile.independent import (
     independent_of,
 )
 from schedperf.evidence.profile.record import Independent, Measure
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.losses import NO_LOSSES, EventLosses
+from schedperf.inputs.perf_data.recording import Integers, Recording
+from schedperf.inputs.symbols.functions import SharedNames
+from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.places import Placed, Symbols, build_ids, place_samples
 from schedperf.model.run import Captured, SideOf
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.losses import NO_LOSSES, EventLosses
-from schedperf.perf_data.recording import Integers, Recording
-from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import Place
-from schedperf.symbols.places import Placed, Symbols, build_ids, place_samples
 from schedperf_collectors.perf_header import Event
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
 
-# Of two sides; one alone is base.
+# Labels of two sides; a single side is base.
 BASE, NEW = 0, 1
 PER_CENT = 100.0
-# Their periods are times; those of any other event count what it is named for.
+# Events whose periods are times; periods of other events count the event.
 NANOSECOND_EVENTS = frozenset(("cpu-clock", "task-clock"))
 
 Floats = NDArray[np.float64]
@@ -49,10 +49,10 @@ Flags = NDArray[np.bool_]
 class ProfileSamples(Struct, frozen=True, kw_only=True):
     """The samples of one recording and their places.
 
-    :param rows: which rows of ``recording.samples`` are selected, shape (rows,)
-    :param sights: which code each event can sample, in the order of the recording's events
+    :param rows: True for selected rows of ``recording.samples``, shape (rows,)
+    :param sights: the code that each event can sample, in the order of the recording's events
     :param node_of_cpu: CPU number to NUMA node
-    :param command: the workload's, with its arguments; () if unknown
+    :param command: command line of the workload; () if unknown
     """
 
     recording: Recording
@@ -63,16 +63,16 @@ class ProfileSamples(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
 
     def sees_kernel(self, event: EventIdentity) -> bool:
-        """Say whether an event samples code that runs with interrupts off."""
+        """Return whether an event samples code that runs with interrupts off; False if unknown."""
         return any(sight.identity == event and sight.blind is False for sight in self.sights)
 
     def rows_of(self, event: EventIdentity) -> Flags:
-        """Return which rows of the recording are of an event, shape (rows,)."""
+        """Return a mask of the recording's rows of an event, shape (rows,)."""
         numbers = [n for n, sight in enumerate(self.sights) if sight.identity == event]
         return np.isin(self.recording.samples.event, numbers)
 
     def total(self, event: EventIdentity) -> float:
-        """Return the sum of all periods of an event, of rows that are left out too."""
+        """Return the sum of all periods of an event, including rows that are not selected."""
         periods = self.recording.samples.period[self.rows_of(event)]
         return float(periods.sum(dtype=np.float64))
 
@@ -81,14 +81,15 @@ Profiles = SideOf[ProfileSamples]
 
 
 def every_row(recording: Recording) -> Flags:
-    """Return the choice of all samples of a recording, shape (rows,)."""
+    """Return a mask that selects all samples of a recording, shape (rows,)."""
     return np.ones(len(recording.samples), dtype=np.bool_)
 
 
 def place_profile(recording: Recording, symbols: Symbols, *, compared: bool) -> Placed:
-    """Give every sample and every address of a call chain its place.
+    """Resolve every sample and every address of a call chain to its place.
 
-    :param compared: unresolved addresses of a file with a build id are apart
+    :param compared: True to keep unresolved addresses of files with a build id separate; False to
+        merge the unresolved addresses of each file into one place
     """
     by_offset = build_ids(recording) if compared else frozenset[str]()
     return place_samples(recording, symbols, by_offset=by_offset)
@@ -102,9 +103,9 @@ def places_of(side: Profiles) -> frozenset[Place]:
 def align_samples(
     base: Profiles, new: Profiles, names: SharedNames | None = None
 ) -> tuple[Profiles, Profiles, tuple[str, ...]]:
-    """Return both sides with the same code under the same names, and what is not compared.
+    """Return both sides with common names for the same code, and notes on incomparable code.
 
-    :param names: of the functions; None: as these runs have them
+    :param names: names under which functions are compared; None for those in these runs
     """
     names = names or SharedNames(places_of(base), places_of(new))
     files = [
@@ -132,13 +133,13 @@ class Runs(Struct, frozen=True, kw_only=True):
     A run without samples of the event has no shares and no costs; they are not 0.
 
     :param event: as perf prints it, with its modifiers
-    :param unit: of the periods
-    :param labels: of the sides
-    :param sides: 0 (base) or 1 (new)
-    :param boots: of which boot of its side a run is
-    :param totals: all that was sampled, in the unit of the event; 0 where nothing was
-    :param operations: of the benchmark, NaN if unknown
-    :param sees_kernel: whether the event samples code that runs with interrupts off, in all runs
+    :param unit: unit of the periods
+    :param labels: labels of the sides
+    :param sides: side of each run: 0 (base) or 1 (new)
+    :param boots: boot of each run, numbered within its side
+    :param totals: sum of all periods, in the unit of the event; 0 without samples
+    :param operations: operations of the benchmark; NaN if unknown
+    :param sees_kernel: True if the event samples code that runs with interrupts off, in all runs
     """
 
     event: str
@@ -182,20 +183,21 @@ class Runs(Struct, frozen=True, kw_only=True):
 
     @property
     def sampled_runs(self) -> Integers:
-        """How many runs with samples each side has, shape (sides,)."""
+        """Number of runs with samples per side, shape (sides,)."""
         return np.bincount(self.sides[self.is_sampled], minlength=len(self.labels))
 
     def scale(self, weights: Floats, measure: Measure) -> list[Floats]:
-        """Return what can be compared, for each side an array of shape (independent, columns).
+        """Return the values of each side, one array of shape (units of replication, columns) each.
 
-        Per cent of all periods, or units of the event per operation; NaN if unknown.
+        The values are percent of all periods, or units of the event per operation. NaN if the
+        runs have no samples of the event, or their number of operations is unknown.
 
         :param weights: sums of periods, shape (runs, columns)
         """
         divisors = self.totals if measure == "share" else self.operations
         is_known = self.is_sampled & (divisors > 0.0)
         scaled = weights / np.where(is_known, divisors, np.nan)[:, None]
-        # Multiplied last: the whole is then 100% in every run, and no rounding error varies.
+        # Multiply last, so that the whole is exactly 100% in every run.
         scaled *= PER_CENT if measure == "share" else 1.0
         return [
             average_runs(scaled[self.sides == side], self._boots_of(side), self.independent)
@@ -205,15 +207,18 @@ class Runs(Struct, frozen=True, kw_only=True):
     def compare(
         self, weights: Floats, measure: Measure, *, is_idle: Flags, is_kernel: Flags
     ) -> "Columns":
-        """Compare the two sides, one column a column of the weights.
+        """Compare the two sides, column by column, with :func:`schedperf.stats.compare_columns`.
 
-        :param is_idle: which columns are idle time and nothing else, shape (columns,)
-        :param is_kernel: which are code of the kernel, shape (columns,)
+        :mod:`schedperf.evidence.profile.family` selects the tested columns.
+
+        :param weights: sums of periods, shape (runs, columns)
+        :param is_idle: True for columns with idle time only, shape (columns,)
+        :param is_kernel: True for columns with kernel code, shape (columns,)
         """
         hot = is_hot(*map(column_means, self.scale(weights, "share")))
         silent = is_silent(is_idle, is_kernel, sees_kernel=self.sees_kernel)
         base, new = self.scale(weights, measure)
-        # Imported here so that one side alone is shown without SciPy.
+        # Imported here so that a single side needs no SciPy.
         from schedperf.stats import compare_columns  # noqa: PLC0415
 
         return compare_columns(base, new, tested=hot & ~silent, alike=hot)
@@ -224,7 +229,7 @@ class Runs(Struct, frozen=True, kw_only=True):
 
 
 def collect_runs(sides: Sequence[Profiles], event: EventIdentity) -> Runs:
-    """Collect totals and operations of the runs of an event."""
+    """Collect the totals of one event and the operations of all runs of one or two sides."""
     runs = [(number, run) for number, side in enumerate(sides) for run in side.runs]
     return Runs(
         event=event.label,
@@ -239,7 +244,7 @@ def collect_runs(sides: Sequence[Profiles], event: EventIdentity) -> Runs:
 
 
 def sampled_events(sides: Iterable[Profiles]) -> tuple[EventIdentity, ...]:
-    """Return the events with selected samples."""
+    """Return the identities of all events with selected samples, each once, over all sides."""
     events: dict[EventIdentity, None] = {}
     for samples in (run.content for side in sides for run in side.runs):
         for number in np.unique(samples.recording.samples.event[samples.rows]):
@@ -248,14 +253,14 @@ def sampled_events(sides: Iterable[Profiles]) -> tuple[EventIdentity, ...]:
 
 
 def sampled_attributes(side: Profiles) -> Iterator[Event]:
-    """Yield the events of each run that have selected samples."""
+    """Yield, run by run, the attributes (perf_event_attr) of each event with selected samples."""
     for samples in (run.content for run in side.runs):
         for number in np.unique(samples.recording.samples.event[samples.rows]).tolist():
             yield samples.recording.events[number]
 
 
 def losses_of(side: Profiles, event: EventIdentity) -> tuple[int, EventLosses]:
-    """Return the number of samples of an event in all runs, and what was lost of it."""
+    """Return the number of samples of an event in all runs, and its losses."""
     samples, lost = 0, NO_LOSSES
     for run in (run.content for run in side.runs):
         samples += int(run.recording.samples.count[run.rows_of(event)].sum())
@@ -266,5 +271,5 @@ def losses_of(side: Profiles, event: EventIdentity) -> tuple[int, EventLosses]:
 
 
 def unit_of_event(event: EventIdentity) -> str:
-    """Return the unit of the periods of an event: "ns", "cycles"."""
+    """Return the unit of an event's periods: "ns" for cpu-clock and task-clock, else its name."""
     return "ns" if event.name in NANOSECOND_EVENTS else event.name

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare the CPU shares of functions in base and new.
 
-Shares are in per cent and changes in percentage points (pp). ``share`` is of all CPUs
-with idle time, as ``perf report --no-children`` prints it, averaged over runs; ``cost``
-is the same weight per operation of the benchmark. ``base_nodes`` and ``new_nodes`` are
-shares of what each NUMA node did while not idle, and the ranges go over the nodes. The
-compiler's parts and copies of a function count as the function, and a function that was
-renamed as one.
+Shares are in percent and changes in percentage points (pp). ``share`` is the sum of a function's
+sample periods relative to that of all samples, idle time included, as in ``perf report
+--no-children``, averaged over runs. ``cost`` is the sum of the function's sample periods per
+operation of the benchmark. ``base_nodes`` and ``new_nodes`` are shares of the non-idle time of each
+NUMA node; ``base_range`` and ``new_range`` are the smallest and largest of them.
+Compiler-generated parts and copies, and former names of a function, are merged into the function.
 
-Only equal things are compared: runs of one event, one workload and one point.
-Of several points the one with the most samples comes first; in a point the
-functions that changed, then what is hot or moved most.
+Only runs with the same event, workload and point are compared. The point with the most samples
+comes first; within a point, functions that changed come first, then hot or most-moved functions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +20,7 @@ from schedperf.evidence.profile.blindness import EventSight
 from schedperf.evidence.profile.independent import took_turns
 from schedperf.evidence.profile.pairs import describe_unpaired
 from schedperf.evidence.profile.point import Runs, compare_runs
-from schedperf.evidence.profile.record import (
-    Profile,
-    ProfileComparison,
-    ProfileEvent,
-    ProfilePoint,
-)
+from schedperf.evidence.profile.record import Profile, ProfileComparison, ProfileEvent, ProfilePoint
 from schedperf.evidence.profile.samples import places_of
 from schedperf.evidence.profile.sources import (
     FOLDER,
@@ -35,22 +29,23 @@ from schedperf.evidence.profile.sources import (
     profiles_by_event,
     read_profiles,
 )
-from schedperf.model.comparison import FIRST_NEW, BaseNew, MissingSide
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.recorded import why_not_recorded
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.functions import SharedNames
+from schedperf.inputs.symbols.place import Place
+from schedperf.model.base_new import FIRST_NEW, BaseNew
 from schedperf.model.run import SideOf
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.recorded import why_not_recorded
-from schedperf.runs.side import Side
+from schedperf.model.sections import MissingSide
 from schedperf.runs.timeline import Moment, place_in_time
-from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import Place
 
-# By workload and point.
+# Runs by workload and point.
 _Points = Mapping[tuple[str, str], Runs]
 _Moments = Mapping[tuple[str, str], Moment]
 
 
 class _Profiles(NamedTuple):
-    # Profiles by event; all their places; and what could not be parsed, one sentence each.
+    # Profiles by event, all their places, and notes on unreadable parts, one sentence each.
     events: Mapping[EventIdentity, SideOf[EventProfile]]
     places: frozenset[Place]
     notes: Sequence[str]
@@ -58,7 +53,10 @@ class _Profiles(NamedTuple):
 
 @section(Profile)
 def profile(sides: Sequence[Side]) -> Profile:
-    """Compare the profiles of each new side with base's."""
+    """Compare the profiles of each new side with base's.
+
+    :raises Absent: base has no profile, or no new side has one
+    """
     base = _load(sides[0])
     comparisons, missing = [], []
     for side in sides[1:]:
@@ -76,7 +74,7 @@ def profile(sides: Sequence[Side]) -> Profile:
 def _load(side: Side) -> _Profiles:
     """Return the profiles of a side.
 
-    :raises Absent: there is none at all
+    :raises Absent: the side has no profile
     """
     read = side.once(read_profiles)
     profiles = profiles_by_event(read)
@@ -89,7 +87,7 @@ def _load(side: Side) -> _Profiles:
 def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> ProfileComparison:
     of_base, of_new = base.events, new.events
     names = SharedNames(base.places, new.places)
-    # The first new side's rows have plain names.
+    # Row ids of the first new side have no prefix.
     path = [] if side == FIRST_NEW else [side]
     notes = [*base.notes, *new.notes, *describe_unpaired(side, of_base, of_new)]
     events: list[ProfileEvent] = []
@@ -98,7 +96,7 @@ def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> P
             continue
         of_points = of_base[event].by_point(), of_new[event].by_point()
         notes += _describe_single_points(side, event.label, *of_points)
-        # So have those of the first event and, of its points, of the heaviest one.
+        # The same applies to the first event and its point with the most samples.
         in_event = [*path, event.label] if events else path
         points = tuple(_compare_points(in_event, *of_points, names, moments))
         if points:

@@ -19,11 +19,11 @@ from scipy import sparse
 from schedperf.evidence.profile.alignment import Alignment
 from schedperf.evidence.profile.family import is_idle_time
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
+from schedperf.inputs.perf_data.recording import NO_CPU, Recording
+from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.places import Placed
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf.perf_data.recording import NO_CPU, Recording
 from schedperf.stats import Columns, compare_columns
-from schedperf.symbols.place import Place
-from schedperf.symbols.places import Placed
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -37,11 +37,11 @@ NO_PART = 0.5
 class PlaceWeights(Struct, frozen=True, kw_only=True):
     """One event's samples of one run, by place.
 
-    :param samples: how many there are
-    :param places: those that were sampled
+    :param samples: number of samples
+    :param places: the sampled places
     :param weights: over all CPUs, shape (places,)
-    :param is_idle: whether it is an idle routine, shape (places,)
-    :param cpus: those that were sampled
+    :param is_idle: True for idle routines, shape (places,)
+    :param cpus: the sampled CPUs; ``NO_CPU`` for samples without a CPU
     :param cpu_weights: shape (cpus, places); idle time is 0
     :param node_of_cpu: CPU number to NUMA node; other CPUs belong to no node
     """
@@ -56,12 +56,12 @@ class PlaceWeights(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> float:
-        """All that was sampled."""
+        """Sum of all weights."""
         return float(self.weights.sum())
 
     @property
     def idle(self) -> float:
-        """Idle time among it."""
+        """Sum of the weights of idle time."""
         return float(self.weights[self.is_idle].sum())
 
 
@@ -77,7 +77,7 @@ def weigh(
     chosen = np.flatnonzero(rows.event == event)
     used, code = np.unique(placed.of_row[chosen], return_inverse=True)
     places = tuple(placed.places[index] for index in used)
-    # Only in a damaged file is a sum of periods negative; parts of a whole cannot be.
+    # A sum of periods is negative only in a damaged file, and a share cannot be negative.
     period = np.maximum(rows.period[chosen], 0).astype(np.float64)
     weights: Floats = np.bincount(code, weights=period, minlength=len(places)).astype(np.float64)
     is_idle = np.array([is_idle_time(location) for location in places], dtype=np.bool_)
@@ -96,7 +96,7 @@ def weigh(
 
 
 def align_weights(run: PlaceWeights, alignment: Alignment) -> PlaceWeights:
-    """Return a run's weights in the places under which they are compared."""
+    """Return a run's weights with the places under which they are compared."""
     names = [alignment.of(location) for location in run.places]
     distinct = {location: number for number, location in enumerate(dict.fromkeys(names))}
     if tuple(distinct) == run.places:
@@ -114,7 +114,7 @@ def align_weights(run: PlaceWeights, alignment: Alignment) -> PlaceWeights:
 
 
 def all_places(runs: Sequence[PlaceWeights]) -> tuple[Place, ...]:
-    """Return every place of any run, once."""
+    """Return the distinct places of all runs."""
     return tuple(dict.fromkeys(location for run in runs for location in run.places))
 
 
@@ -127,15 +127,15 @@ def weight_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floa
 
 
 def share_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
-    """Return shares of all CPUs in per cent, shape (runs, places)."""
+    """Return shares of all CPUs in percent, shape (runs, places); NaN in runs without samples."""
     totals = np.array([[run.total] for run in runs])
     return PER_CENT * weight_matrix(runs, places) / np.where(totals > 0.0, totals, np.nan)
 
 
 def node_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place], node: int) -> Floats:
-    """Return shares of one node's time without idle, in per cent, shape (runs, places).
+    """Return shares of one node's non-idle time, in percent, shape (runs, places).
 
-    A run in which the node was idle throughout has NaN.
+    The shares are NaN in runs in which the node was always idle or not sampled.
     """
     rows = []
     for run in runs:
@@ -146,7 +146,7 @@ def node_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place], node: int
 
 
 def nodes_of(runs: Sequence[PlaceWeights]) -> tuple[int, ...]:
-    """Return the nodes that were not idle in all of these runs."""
+    """Return the nodes with non-idle time in at least one of these runs, in ascending order."""
     return tuple(
         sorted(
             {
@@ -160,9 +160,10 @@ def nodes_of(runs: Sequence[PlaceWeights]) -> tuple[int, ...]:
 
 
 def cpu_means(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
-    """Return each CPU's share without idle in per cent, mean of the runs, shape (cpus, places).
+    """Return shares of each CPU's non-idle time in percent, mean over runs, shape (cpus, places).
 
-    CPUs that were idle in all runs are left out.
+    Runs in which a CPU was always idle do not count for it. CPUs that were idle in all runs are
+    left out; the others are in ascending order.
     """
     by_cpu: dict[int, list[Floats]] = {}
     for run in runs:
@@ -179,10 +180,10 @@ def cpu_means(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """One side's shares of some places by node and by CPU, in per cent, means of the runs.
+    """One side's shares of some places by node and by CPU, in percent, means over the runs.
 
     :param nodes: by node, shape (places,) each
-    :param cpus: shape (CPUs that were not idle all the time, places)
+    :param cpus: shape (CPUs that were not always idle, places)
     """
 
     nodes: Mapping[int, Floats]
@@ -202,11 +203,12 @@ def spread_of(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Spread:
 def one_node_only(
     base: Sequence[PlaceWeights], new: Sequence[PlaceWeights], places: Sequence[Place]
 ) -> tuple[int | None, ...]:
-    """Return, for each place, the only node that shows a change; None where several or none do.
+    """Return, for each place, the only node with a change; None if several or none changed.
 
-    The change on that node must be significant, corrected for all of these places, and the CI of
-    each other node must exclude more than ``NO_PART`` of it: a node with too few data does not
-    count as unchanged.
+    The change on that node must be significant, corrected for all of these places, and at least
+    ``SMALLEST_CHANGE_PP``. The 95% CI of each other node must lie within +-``NO_PART`` of this
+    change; otherwise the result is None, since a node with too little data does not count as
+    unchanged. None also if base and new have fewer than two nodes in common.
     """
     common = sorted(set(nodes_of(base)) & set(nodes_of(new)))
     if len(common) < 2:  # noqa: PLR2004 # a single node is always the only one
@@ -221,9 +223,9 @@ def one_node_only(
 def class_spread(
     runs: Sequence[PlaceWeights], places: Sequence[Place], classes: npt.NDArray[np.intp], count: int
 ) -> Mapping[int, Floats]:
-    """Return each class's share by node, in per cent, mean of the runs, shape (classes,) each.
+    """Return each class's share by node, in percent, mean over the runs, shape (classes,) each.
 
-    :param classes: of each place, an index below ``count``; -1 is in none
+    :param classes: class index of each place, below ``count``; -1 for none
     """
     members = classes[:, None] == np.arange(count)
     return {
@@ -255,14 +257,14 @@ def _shares_of(weights: Floats) -> Floats:
 
 
 def _columns(run: PlaceWeights, places: Sequence[Place]) -> Integers:
-    # Where each place is in the run; -1 where it has none.
+    # Index of each place in the run; -1 if the run does not have it.
     at = {location: number for number, location in enumerate(run.places)}
     return np.array([at.get(location, -1) for location in places], dtype=np.int64)
 
 
 def _spread(run: PlaceWeights, values: Floats, places: Sequence[Place]) -> Floats:
-    # The values of the run's places among those of all runs. What is unknown of all of a run's
-    # places is unknown of the others too.
+    # The values of the run's places, at the positions in the list of all places. If all values of a
+    # run are unknown, those of the other places are unknown, too.
     empty = np.nan if len(values) and np.isnan(values).all() else 0.0
     spread = np.full(len(places), empty)
     columns = _columns(run, places)

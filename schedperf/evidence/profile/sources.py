@@ -5,24 +5,24 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from schedperf.bundle.json import decode
-from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.evidence.profile.alignment import FileNames, names_of
 from schedperf.evidence.profile.blindness import EventSight, Machine, judge_events
 from schedperf.evidence.profile.others import Bystanders, find_bystanders
 from schedperf.evidence.profile.samples import ProfileSamples, every_row, place_profile
 from schedperf.evidence.profile.shares import PlaceWeights, weigh
+from schedperf.inputs.bundle.json import decode
+from schedperf.inputs.bundle.open import Boot, Bundle, Run
+from schedperf.inputs.perf_data import Keep
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.losses import EventLosses
+from schedperf.inputs.perf_data.recorded import read_recorded, recorded_runs
+from schedperf.inputs.perf_data.recording import Recording
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.boot_symbols import BootSymbols
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
-from schedperf.perf_data import Keep
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.losses import EventLosses
-from schedperf.perf_data.recorded import read_recorded, recorded_runs
-from schedperf.perf_data.recording import Recording
 from schedperf.runs.captured import key_of
 from schedperf.runs.printed import printed_by
-from schedperf.runs.side import Side
-from schedperf.symbols.boot_symbols import BootSymbols
 from schedperf_collectors.contract import run_folder
 
 FOLDER = "perf_profile"
@@ -30,8 +30,11 @@ LARGEST_JSON_BYTES = 1 << 20
 
 
 def read_profiles(side: Side) -> SideOf[ProfileSamples]:
-    """Read the profile of every instrumented run, as all sections of a comparison see it."""
-    # Which command a sample is of, and its call chain: what any section tells samples apart by.
+    """Read the profile of every successful instrumented run, for all sections of a comparison.
+
+    Runs with an unreadable profile are left out, with a note.
+    """
+    # Keep the command and the call chain of each sample, which covers the needs of all sections.
     return read_runs(side, keep=frozenset((Keep.CHAIN, Keep.TASK)), compared=True)
 
 
@@ -42,12 +45,13 @@ def read_runs(
     compared: bool,
     wanted: Callable[[Run], bool] = lambda _: True,
 ) -> SideOf[ProfileSamples]:
-    """Read the profiles of some runs; one that cannot be read is a note.
+    """Read the profiles of some successful instrumented runs; leave out and note unreadable ones.
 
-    :param keep: what the reader must keep apart
-    :param compared: as of :func:`~schedperf.evidence.profile.samples.place_profile`
+    :param keep: properties by which the reader distinguishes samples
+    :param compared: as in :func:`~schedperf.evidence.profile.samples.place_profile`
+    :param wanted: returns whether to read a run [default: all runs]
     """
-    reader = _Reader(side, keep, compared=compared)
+    reader = _ProfileReader(side, keep, compared=compared)
     chosen = (recorded for recorded in recorded_runs(side.bundle, FOLDER) if wanted(recorded[1]))
     runs = tuple(run for recorded in chosen if (run := reader.read(*recorded)) is not None)
     return SideOf(
@@ -59,8 +63,8 @@ def read_runs(
     )
 
 
-class _Reader:
-    # The profiles of one side, read one at a time, and what could not be read of them so far.
+class _ProfileReader:
+    # Reads the profiles of one side one by one, and collects notes on unreadable parts.
 
     def __init__(self, side: Side, keep: frozenset[Keep], *, compared: bool) -> None:
         self.notes: list[str] = []
@@ -68,16 +72,16 @@ class _Reader:
         self._bundle = side.bundle
         self._keep = keep
         self._compared = compared
-        # Another run of the same recording may have counted what the samples of this one miss.
+        # Another run of the same recording may have counted the calls that this one cannot sample.
         self._has_pelt = any(
             side.bundle.size(f"{run.folder}/bpf_pelt/pelt.json") is not None
             for run in side.bundle.runs
         )
-        # Of the boot that was read last: runs of one boot follow each other.
+        # Cache for the last boot, since runs of a boot are read consecutively.
         self._symbols: tuple[Boot, BootSymbols] | None = None
 
     def read(self, boot: Boot, run: Run, member: str) -> Captured[ProfileSamples] | None:
-        """Return the profile of a run; None where it cannot be read, which is noted."""
+        """Return the profile of a run; None if it is unreadable, with a note."""
         label = _label_of(run.boot, run.run)
         try:
             recording = read_recorded(self._bundle, member, label, self._keep)
@@ -136,7 +140,7 @@ class EventProfile(Struct, frozen=True, kw_only=True):
 
 
 def profiles_by_event(side: SideOf[ProfileSamples]) -> dict[EventIdentity, SideOf[EventProfile]]:
-    """Return the runs of each event that have samples of it, and no call chains."""
+    """Return for each event the runs with samples, without call chains."""
     runs_per_event: dict[EventIdentity, list[Captured[EventProfile]]] = {}
     for run in side.runs:
         for profile in _profiles_of(run.content):
@@ -157,13 +161,13 @@ def notes_of_silent_runs(
 
 def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
     recording = samples.recording
-    # The comparison of places has no use of call chains.
+    # The comparison of places does not use call chains.
     placed = samples.placed.without_stacks()
     names = names_of(recording, placed)
     for number, sight in enumerate(samples.sights):
         weights = weigh(recording, placed, number, samples.node_of_cpu)
         if weights.total <= 0.0:
-            continue  # perf's dummy event, or one that never fired: shares of 0 are undefined.
+            continue  # perf's dummy event, or one that never fired: the total is 0.
         yield EventProfile(
             sight=sight,
             weights=weights,
@@ -185,10 +189,11 @@ class _Facts(Struct, frozen=True, kw_only=True):
 
 
 def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
-    """Read the recorded event of perf_profile.json, whether it is blind, and the reason.
+    """Read from perf_profile.json the recorded event, whether it is blind, and the reason.
 
-    :return: None if perf_profile.json does not exist or does not record it
-    :raises InputError: it is damaged
+    :return: whether it is blind is None if unknown; the whole result is None if perf_profile.json
+        does not exist, or lacks the event or the reason
+    :raises InputError: the file is damaged or too large
     """
     name = f"{run.folder}/{FOLDER}/perf_profile.json"
     if bundle.size(name) is None:

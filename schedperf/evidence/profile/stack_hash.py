@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Number equal call stacks of several runs, all stacks of a run at a time.
+"""Number the distinct call stacks of several runs, processing all stacks of a run at once.
 
-A stack is identified by a 64-bit hash of its places with random multipliers, as rows are by the
-reader of perf.data: two different stacks are taken for one with a probability of 2**-58 or less.
+A stack is identified by a 64-bit hash of its places with random multipliers, like rows in the
+reader of perf.data: two different stacks collide with a probability of at most 2**-58.
 """
 
 import os
@@ -10,12 +10,12 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.perf_data.recording import Integers
-from schedperf.symbols.places import Numbers
+from schedperf.inputs.perf_data.recording import Integers
+from schedperf.inputs.symbols.places import Numbers
 
 Words = NDArray[np.uint64]
 
-# Frames that are processed at once; they and intermediate results fit in the CPU's cache.
+# Number of frames that are processed at once; intermediate results fit in the CPU's cache.
 CHUNK_FRAMES = 128 << 10
 _HALF = np.uint64(32)
 _SECRETS = 4
@@ -28,7 +28,7 @@ class StackHasher:
         self._secrets = np.frombuffer(os.urandom(8 * _SECRETS), np.uint64) | np.uint64(1)
 
     def term(self, numbers: NDArray[np.integer]) -> Words:
-        """Return a random-looking word for each number."""
+        """Return a pseudo-random word for each number."""
         terms: Words = (numbers.astype(np.uint64) + self._secrets[0]) * self._secrets[1]
         terms ^= terms >> _HALF
         terms *= self._secrets[2]
@@ -37,8 +37,10 @@ class StackHasher:
     def sequences(self, terms: Words, numbers: Numbers, starts: Integers) -> Words:
         """Return the hash of each sequence: a polynomial at a random odd number, modulo 2**64.
 
-        :param terms: of each number
-        :param numbers: of all sequences, concatenated
+        The hash of an empty sequence is 0.
+
+        :param terms: ``terms[n]`` is the term of the number n
+        :param numbers: all sequences, concatenated
         :param starts: sequence i is ``numbers[starts[i]:starts[i + 1]]``
         """
         hashes = np.zeros(len(starts) - 1, np.uint64)
@@ -65,7 +67,11 @@ class StackHasher:
 
 
 def chunks_of(starts: Integers) -> list[tuple[int, int]]:
-    """Return the first and last sequences of chunks of about ``CHUNK_FRAMES`` numbers each."""
+    """Split sequences into chunks of at most ``CHUNK_FRAMES`` numbers; a longer one is a chunk.
+
+    :param starts: sequence i is at ``starts[i]:starts[i + 1]``
+    :return: for each chunk, the index of its first sequence, and of the first one after it
+    """
     chunks, first = [], 0
     while first < len(starts) - 1:
         limit = starts[first] + CHUNK_FRAMES

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Merge call stacks of one event: equal stacks of all runs and both sides become one.
+"""Merge equal call stacks of one event over all runs and both sides.
 
-A stack is its frames, outermost first: the task's own code, then the kernel's. Frames are
-places, so stacks that differ in the addresses inside of their functions are one stack. Where
-several commands were sampled, the outermost frame is the command.
+A stack is a sequence of frames, outermost first: user code, then kernel code. Frames are places, so
+stacks that differ only in the addresses within functions are merged. If several commands were
+sampled, the outermost frame is the command.
 """
 
 import re
@@ -24,26 +24,26 @@ from schedperf.evidence.profile.samples import (
     collect_runs,
 )
 from schedperf.evidence.profile.stack_hash import StackHasher, Words, chunks_of
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.recording import NO_CHAIN, NO_TASK, Integers, Recording
-from schedperf.symbols.place import Place
-from schedperf.symbols.places import Numbers, Placed
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.recording import NO_CHAIN, NO_TASK, Integers, Recording
+from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.places import Numbers, Placed
 
 _NO_FRAME = -1
-# In place of the file of a frame that is a command.
+# Pseudo file name of a frame that is a command.
 COMMAND = "(command)"
-# Of kworker/3:1-events, ksoftirqd/0 and their like: which of them it is says nothing.
+# Suffixes of per-CPU kernel threads (kworker/3:1-events, ksoftirqd/0), which are merged.
 _OF_A_CPU = re.compile(r"/u?[0-9].*")
 
 
 class Stacks(Struct, frozen=True, kw_only=True):
     """The stacks of one event.
 
-    :param frames: indices into ``places`` of all stacks one after the other, outermost first
+    :param frames: indices into ``places`` of all stacks, concatenated, outermost first
     :param starts: stack i is ``frames[starts[i]:starts[i + 1]]``; shape (stacks + 1,)
-    :param run: of each entry, as ``stack`` and ``weight``; a run has no entry for a stack that it
-        did not sample; shape (entries,)
-    :param weight: sum of periods
+    :param run: run of each entry, shape (entries,); an entry is a stack that a run sampled
+    :param stack: index of the stack of each entry, shape (entries,)
+    :param weight: sum of periods of each entry, shape (entries,)
     """
 
     runs: Runs
@@ -58,7 +58,10 @@ class Stacks(Struct, frozen=True, kw_only=True):
         return len(self.starts) - 1
 
     def mean_weights(self) -> Floats:
-        """Return the mean over a side's runs with samples, 0 without any; (sides, stacks)."""
+        """Return the mean weight of each stack on each side, shape (sides, stacks).
+
+        The mean is over the side's runs with samples of the event; 0 if there are none.
+        """
         counts = np.maximum(self.runs.sampled_runs, 1)
         flat = self.runs.sides[self.run] * len(self) + self.stack
         sums = np.bincount(flat, self.weight, len(counts) * len(self))
@@ -66,10 +69,10 @@ class Stacks(Struct, frozen=True, kw_only=True):
 
 
 class StackedSamples(Struct, frozen=True, kw_only=True):
-    """The stacks of one event, and which of the samples have which.
+    """The stacks of one event, and the stack of each sample.
 
-    :param rows: of each run, which rows of its samples are of the event; shape (its rows,) each
-    :param of_row: of each run, the stack of each of these rows
+    :param rows: for each run, the indices of its selected rows of the event
+    :param of_row: for each run, the index of the stack of each of these rows
     """
 
     samples: tuple[ProfileSamples, ...]
@@ -78,9 +81,9 @@ class StackedSamples(Struct, frozen=True, kw_only=True):
     stacks: Stacks
 
     def narrow(self, choose: Callable[[ProfileSamples], Flags]) -> Stacks:
-        """Return the same stacks with the weights of some of the samples; shares stay of all.
+        """Return the same stacks with the weights of a subset of the samples; totals are unchanged.
 
-        :param choose: says of a run which of its samples count, shape (all rows of the run,)
+        :param choose: returns a mask of the selected samples of a run, shape (rows of the run,)
         """
         entries = []
         for run, rows, of_row in zip(self.samples, self.rows, self.of_row, strict=True):
@@ -90,7 +93,7 @@ class StackedSamples(Struct, frozen=True, kw_only=True):
 
 
 def collect_stacks(sides: Sequence[Profiles], event: EventIdentity) -> StackedSamples:
-    """Bring the stacks of all runs of an event together."""
+    """Merge equal stacks of the selected samples of an event, over all runs of all sides."""
     samples = tuple(run.content for side in sides for run in side.runs)
     commands = {name for run in samples for name in _commands_of(run, event)}
     collecting = _Collecting(by_command=len(commands) > 1)
@@ -133,8 +136,9 @@ class _Sampled(Struct, frozen=True, kw_only=True):
     :param places: number of each of the run's places
     :param stack: index of the stack of the placed samples, or ``NO_CHAIN``; shape (rows,)
     :param leaf: number of the sampled place
-    :param has_leaf: whether the stack does not end with it; with precise sampling the sampled
-        address may differ from the last of the chain, but is mostly in the same function
+    :param has_leaf: True if the stack does not end with the sampled place; with precise sampling,
+        the sampled address may differ from the last one of the chain, but is mostly in the same
+        function
     :param command: number of the command's frame, ``_NO_FRAME`` if commands are not distinguished
     """
 
@@ -151,7 +155,7 @@ class _Sampled(Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> tuple[Integers, Integers]:
-        """Where each row's stack starts and ends in ``placed.stack_places``."""
+        """Start and end of each row's stack in ``placed.stack_places``."""
         index = np.maximum(self.stack, 0)
         starts = np.append(self.placed.stack_starts, 0)
         has_stack = self.stack != NO_CHAIN
@@ -159,7 +163,7 @@ class _Sampled(Struct, frozen=True, kw_only=True):
 
 
 class _Collecting:
-    # Numbers for the places and stacks that were met so far.
+    # Assigns numbers to places and stacks in order of appearance.
 
     def __init__(self, *, by_command: bool) -> None:
         self.by_command = by_command
@@ -167,7 +171,7 @@ class _Collecting:
         self.frames: list[Numbers] = []
         self.lengths: list[Integers] = []
         self._hasher = StackHasher()
-        # By the hash of the stack.
+        # Stack numbers by hash.
         self._stacks: dict[int, int] = {}
 
     def add(self, run: ProfileSamples, rows: Integers) -> Integers:
@@ -210,7 +214,7 @@ class _Collecting:
         of_stack = hasher.sequences(
             hasher.term(sampled.places), placed.stack_places, placed.stack_starts
         )
-        # A row without a stack has the one behind the last, which is empty.
+        # A row without a stack gets the index after the last stack, which is an empty stack.
         hashes = np.append(of_stack, np.uint64(0))[sampled.stack]
         with_leaf = hasher.append(hashes, hasher.term(sampled.leaf))
         return hasher.append(
@@ -227,7 +231,8 @@ class _Collecting:
         for first, last in chunks_of(starts):
             chunk = slice(first, last)
             at = starts[first : last + 1] - starts[first]
-            # Reversed; where there is no such frame, the command or the sampled place follows.
+            # In reverse order; positions outside of the stack are for the command or the sampled
+            # place.
             outermost = end[chunk] - 1 + has_command[chunk] + at[:-1]
             source = np.repeat(outermost, lengths[chunk]) - np.arange(at[-1])
             frames = _take(sampled.places, sampled.placed.stack_places, source)
@@ -237,7 +242,7 @@ class _Collecting:
             self.frames.append(frames)
 
     def _commands(self, run: ProfileSamples, rows: Integers) -> Integers:
-        # The outermost frame of each of the rows.
+        # The outermost frame of each row.
         if not self.by_command:
             return np.full(len(rows), _NO_FRAME)
         used, where = np.unique(run.recording.samples.task[rows], return_inverse=True)
@@ -247,7 +252,7 @@ class _Collecting:
 
 
 def _take(places: Numbers, stack_places: Numbers, source: Integers) -> Numbers:
-    # Indices outside of the stacks are those of frames that are set afterwards.
+    # Indices outside of the stacks belong to frames that are set later.
     if not len(stack_places):
         return np.zeros(len(source), np.int32)
     return places[stack_places[np.clip(source, 0, len(stack_places) - 1)]]
@@ -260,6 +265,9 @@ def _commands_of(run: ProfileSamples, event: EventIdentity) -> set[str]:
 
 
 def command_of(recording: Recording, task: int) -> str:
-    """Return the name of a task's command, without the number of the CPU that it is bound to."""
+    """Return the name of a task's command, without the CPU number of kernel threads.
+
+    "unknown command" if the task or its name is not recorded.
+    """
     name = None if task == NO_TASK else recording.tasks[task].comm
     return _OF_A_CPU.sub("", name or "") or "unknown command"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count samples by event, CPU, node, task, file and function, as ``perf report --sort`` does.
+"""Count samples by event, CPU, node, task, file and function, like ``perf report --sort``.
 
 ::
 
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from msgspec import Struct
 
-from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
-from schedperf.evidence.profile.independent import column_means
-from schedperf.evidence.profile.record import (
+from schedperf.evidence.profile.document import (
     BySide,
     ComparedRow,
     Interval,
@@ -28,6 +26,8 @@ from schedperf.evidence.profile.record import (
     SortKey,
     Value,
 )
+from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
+from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.samples import (
     BASE,
     NEW,
@@ -38,28 +38,28 @@ from schedperf.evidence.profile.samples import (
     Runs,
     collect_runs,
 )
+from schedperf.inputs.perf_data.event import EventIdentity
+from schedperf.inputs.perf_data.recording import NO_CPU, NO_TASK, Integers
+from schedperf.inputs.symbols.place import Place
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
-from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
 
 SIDES: tuple[SideName, SideName] = ("base", "new")
-# In the order in which they are shown unless another is asked for.
+# In the default order of columns.
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 
 
 class SampleTable(Struct, frozen=True, kw_only=True):
     """Counted samples of one event; runs of base come first.
 
-    :param keys: the values of each row, in the order of what was asked for
+    :param keys: the values of each row, in the order of the requested keys
     :param samples: shape (runs, rows)
     :param periods: in the unit of the event, shape (runs, rows)
-    :param is_idle: which rows are idle time and nothing else, shape (rows,)
-    :param is_kernel: which rows are by file or symbol and contain kernel code, shape (rows,)
+    :param is_idle: True for rows with idle time only, shape (rows,)
+    :param is_kernel: True for rows by file or symbol with kernel code, shape (rows,)
     """
 
     runs: Runs
@@ -73,7 +73,7 @@ class SampleTable(Struct, frozen=True, kw_only=True):
 def tabulate(
     sides: Sequence[Profiles], event: EventIdentity, keys: Sequence[SortKey]
 ) -> SampleTable:
-    """Count the samples of one event.
+    """Count the selected samples of one event.
 
     :param keys: some of :data:`SORT_KEYS`
     """
@@ -82,7 +82,8 @@ def tabulate(
     for rows in counted:
         for row in rows:
             numbers.setdefault(row, len(numbers))
-    # Of each run and row: samples, periods, and how many of the samples are idle or kernel code.
+    # For each run and row: samples, periods, and numbers of samples in idle time and in kernel
+    # code.
     sums = np.zeros((_COUNTS, len(counted), len(numbers)))
     for run, rows in enumerate(counted):
         for row, values in rows.items():
@@ -100,7 +101,7 @@ def tabulate(
 
 
 _COUNTS = 4
-# A row of these is a place; a row of a CPU or a task has kernel code of all kinds.
+# With these keys a row is a place; a row of a CPU or task contains all kinds of kernel code.
 _PLACES = frozenset(("dso", "symbol"))
 
 
@@ -110,7 +111,8 @@ def _count(
     samples = run.recording.samples
     rows = np.flatnonzero(run.rows_of(event) & run.rows)
     coded = [
-        # All runs have the label of the first: versions of perf print an event differently.
+        # All runs use the label of the first one, because versions of perf print events
+        # differently.
         _code(np.zeros(len(rows), np.int64), lambda _: event.label)
         if key == "event"
         else _CODERS[key](run, rows)
@@ -138,7 +140,7 @@ def _flags(places: Sequence[Place], is_one: Callable[[Place], bool]) -> Flags:
     return np.array([is_one(location) for location in places], dtype=np.bool_)
 
 
-# For each of the rows a number, and what the numbers stand for.
+# A number for each row, and the value of each number.
 _Coded = tuple[Integers, Mapping[int, Value]]
 
 
@@ -167,7 +169,7 @@ def _code_symbol(run: ProfileSamples, rows: Integers) -> _Coded:
 
 
 def _code(numbers: Integers, name: Callable[[int], Value]) -> _Coded:
-    # Numbers with one name become one.
+    # Merge numbers with the same name.
     used, where = np.unique(numbers, return_inverse=True)
     codes: dict[Value, int] = {}
     own = [codes.setdefault(name(number), len(codes)) for number in used.tolist()]
@@ -218,7 +220,7 @@ def rows_of_one_side(table: SampleTable, keys: Sequence[SortKey]) -> list[Sample
 def compared_rows(
     table: SampleTable, keys: Sequence[SortKey], *, has_costs: bool
 ) -> list[ComparedRow]:
-    """Return the rows of two sides, those that changed most first.
+    """Return the rows of two sides: rows with a significant change first, then by size of change.
 
     :param has_costs: whether all runs count the same operations
     """
@@ -252,13 +254,13 @@ def compared_rows(
 
 
 def _rank(row: ComparedRow) -> tuple[bool, float, float]:
-    # What changed as much, or not at all, is in the order of its size.
+    # Rows with equal changes are sorted by size.
     shares = (row.base.share or 0.0) + (row.new.share or 0.0)
     return not row.changed, -abs(row.change or 0.0), -shares
 
 
 def _named_values(table: SampleTable, keys: Sequence[SortKey]) -> Iterator[dict[str, Any]]:
-    # Which fields a row has is the user's choice.
+    # The user selects the fields of rows.
     for values in table.keys:
         yield dict(zip(keys, values, strict=True))
 

@@ -12,17 +12,17 @@ from schedperf.evidence.realtime.record import (
     write_share,
 )
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from schedperf.model.verdict import count_units
 
 ATTRIBUTION = "counted in the output of the benchmark, not used for the verdict"
-# Of all points; the section has all rows.
+# Largest number of findings over all points; the section has all rows.
 MOST_FINDINGS = 4
 
 
 @caveat_rule("unequal_samples", Realtime)
 def unequal_samples(record: Realtime) -> Iterator[Caveat]:
-    """Yield a caveat per side whose maxima are of more or fewer samples than those of base."""
+    """Yield a caveat for each side whose maxima have another number of samples than base's."""
     ratios = {
         row.side: row.samples_new / row.samples_base
         for row in record.maxima
@@ -34,7 +34,10 @@ def unequal_samples(record: Realtime) -> Iterator[Caveat]:
 
 @finding("realtime", Realtime)
 def realtime(record: Realtime) -> Iterator[Finding]:
-    """Yield the change at the longest threshold of each latency, and changed maxima."""
+    """Yield, per latency, the change at the largest changed threshold; then changed maxima.
+
+    At most ``MOST_FINDINGS`` are yielded.
+    """
     changed: dict[tuple[str, str, str, str], ExceedanceRow] = {}
     for row in record.exceedances:
         if row.changed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count the samples above fixed thresholds, from what a benchmark printed of its latencies.
+"""Count the samples above fixed thresholds, from the printed latencies of a benchmark.
 
 >>> latencies = Latencies(
 ...     name="cyclictest latency", samples=1000, maximum_s=730e-6, unit_s=1e-6,
@@ -12,17 +12,17 @@
 import math
 from collections.abc import Iterable
 
-from schedperf.benchmarks import MICROSECOND_S, Latencies
+from schedperf.inputs.benchmarks import MICROSECOND_S, Latencies
 
 # The same thresholds in every comparison: in us, 1 2 5 per decade up to a second.
 LADDER_US = (*(digit * 10**exponent for exponent in range(6) for digit in (1, 2, 5)), 10**6)
 
 
 def count_above(latencies: Latencies, threshold_us: int) -> int | None:
-    """Return the number of samples of at least a threshold; None if it is unknown.
+    """Return the number of samples >= a threshold; None if unknown.
 
-    It is unknown within a bin, above the last bin, and without a histogram, unless the maximum is
-    below the threshold.
+    The number is unknown if the threshold is inside a bin or above the last bin, or without a
+    histogram, unless the maximum is below the threshold.
     """
     threshold = round(threshold_us * MICROSECOND_S / latencies.unit_s)
     if round(latencies.maximum_s / latencies.unit_s) < threshold:
@@ -30,14 +30,20 @@ def count_above(latencies: Latencies, threshold_us: int) -> int | None:
     counts = latencies.counts
     if not counts or threshold > max(counts):
         return None
-    # All bins begin at multiples of their width, which divides the common divisor.
+    # All bins begin at multiples of their width, so their greatest common divisor is a multiple of
+    # it.
     if threshold % (latencies.width or math.gcd(*counts)):
         return None
     return latencies.above + sum(count for value, count in counts.items() if value >= threshold)
 
 
 def merge(parts: Iterable[Latencies]) -> Latencies:
-    """Return the latencies of a benchmark that one run ran several times."""
+    """Merge the latencies of a benchmark that a run executed several times.
+
+    The result has no histogram if one of the parts has none, or if their bins differ.
+
+    :param parts: at least one
+    """
     first, *others = parts
     for other in others:
         counts = None

@@ -5,12 +5,13 @@ from typing import Annotated, ClassVar
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Replication, SectionData
+from schedperf.model.rows import Replication
+from schedperf.model.sections import SectionData
 from schedperf.model.units import format_number, scale_for
 
 
 def write_seconds(seconds: float) -> str:
-    """Write a latency in the unit that suits it.
+    """Format a latency with a suitable unit.
 
     >>> write_seconds(0.0002), write_seconds(0.0713)
     ('200 us', '71.3 ms')
@@ -20,7 +21,7 @@ def write_seconds(seconds: float) -> str:
 
 
 def write_share(count: int, samples: int) -> str:
-    """Write a share of samples.
+    """Format a share of samples.
 
     >>> write_share(3, 60_000), write_share(0, 60_000)
     ('0.005%', '0%')
@@ -97,6 +98,7 @@ class Realtime(SectionData, frozen=True, kw_only=True):
 
     section: ClassVar[str] = "realtime"
     version: ClassVar[int] = 1
+    table: ClassVar[str] = "exceedances"
 
     exceedances: tuple[ExceedanceRow, ...]
     maxima: tuple[MaximumRow, ...]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare the tails of real-time latencies: exceedances of fixed thresholds, and maxima.
 
-A mean says nothing about a real-time system, which fails by one late sample, so there are none.
+Means are not reported, because one late sample is a failure of a real-time system.
 """
 
 import math
@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from schedperf.benchmarks import MICROSECOND_S, Latencies
-from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.realtime.measure import LADDER_US, count_above, merge
 from schedperf.evidence.realtime.record import (
@@ -19,13 +17,15 @@ from schedperf.evidence.realtime.record import (
     Realtime,
     write_seconds,
 )
+from schedperf.inputs.benchmarks import MICROSECOND_S, Latencies
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.counted import Basis, Rate
 from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import format_number
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.runs.captured import key_of
 from schedperf.runs.printed import printed_by
-from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 from schedperf.stats.counted.extremes import (
     Counted,
@@ -35,24 +35,27 @@ from schedperf.stats.counted.extremes import (
 )
 from schedperf.stats.counted.rates import Measure, Measures, Question, compare_rates
 
-# Thresholds that more samples exceed are left out: such samples are not late.
+# Thresholds that a larger share of samples exceeds are left out, since such samples are not late.
 LARGEST_SHARE = 0.1
-# A maximum is a value per run, divided by nothing.
+# A maximum is one value per run, without a divisor.
 PER_RUN: Basis = "share"
 
-# Workload, point and what was measured.
+# Workload, point and measured latency.
 _Question = tuple[str, str, str]
 _Runs = list[tuple[Run, Latencies]]
 
 
 def is_realtime(side: Side) -> bool:
-    """Return whether a run of a side printed latencies."""
+    """Return whether a successful clean run of a side printed latencies."""
     return bool(side.once(_read))
 
 
 @section(Realtime, applies=is_realtime)
 def realtime(sides: Sequence[Side]) -> Realtime:
-    """Compare exceedances and maxima of each workload, point and measured latency."""
+    """Compare exceedances and maxima of each workload, point and measured latency.
+
+    :raises Absent: no run of a side printed latencies, or the sides have no latency in common
+    """
     base, *others = [side.once(_read) for side in sides]
     moments = place_in_time(sides)
     for side, read in zip(sides, (base, *others), strict=True):
@@ -93,7 +96,7 @@ def realtime(sides: Sequence[Side]) -> Realtime:
 
 
 def _read(side: Side) -> Mapping[_Question, _Runs]:
-    # The verdict is about clean runs, and so are these.
+    # Like verdicts, these rows use clean runs.
     runs: dict[_Question, _Runs] = {}
     for run in side.bundle.runs_by_point:
         if run.kind != "clean" or not run.succeeded:
@@ -153,9 +156,9 @@ def _exceedances(
 
 
 def _known(base: _Runs, new: _Runs) -> tuple[list[int], tuple[list[Counted], list[Counted]]]:
-    # Thresholds that all runs of both sides can be counted above, from the first that few samples
-    # of both sides together exceed to the first that none exceeds: what both have together does
-    # not favour a side.
+    # Thresholds for which all runs of both sides have counts, from the first one that few samples
+    # exceed to the first one that none exceeds. The selection uses the sum of both sides, which
+    # does not favour either.
     runs = [*base, *new]
     total = sum(latencies.samples for _, latencies in runs)
     chosen: list[int] = []
@@ -198,7 +201,7 @@ def _compare_maxima(
     questions: Sequence[_Question],
     moments: Mapping[tuple[str, str], Moment],
 ) -> dict[_Question, Rate]:
-    """Compare maxima as results of benchmarks are; those of unequal runs are only counted."""
+    """Compare maxima like benchmark results; list maxima of unequal numbers of samples only."""
     rates: dict[_Question, Rate] = {}
     for are_equal in (True, False):
         chosen = [
@@ -254,7 +257,7 @@ def _maximum(side: str, question: _Question, base: _Runs, new: _Runs, rate: Rate
         samples_new=samples[1],
         values_base=rate.values_base,
         values_new=rate.values_new,
-        why_invalid=None if have_equal_samples(*samples) else _say_unequal(*samples),
+        why_invalid=None if have_equal_samples(*samples) else _unequal_samples_note(*samples),
         n_base=rate.n_base,
         n_new=rate.n_new,
         replication=rate.replication,
@@ -267,7 +270,7 @@ def _maximum(side: str, question: _Question, base: _Runs, new: _Runs, rate: Rate
     )
 
 
-def _say_unequal(base: float, new: float) -> str:
+def _unequal_samples_note(base: float, new: float) -> str:
     return (
         f"{format_number(base)} samples per run of base, {format_number(new)} of new: a maximum "
         "grows with the number of samples; record runs of equal duration"

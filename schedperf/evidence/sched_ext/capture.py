@@ -10,27 +10,27 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import decode
+from schedperf.inputs.bundle.json import decode
 
 FOLDER = "sched_ext"
 FILE = "sched_ext.json"
-# Two states of six values.
+# Limit on the file size; it has two states with six values each.
 LARGEST_BYTES = 16 << 10
 
 ENABLED = "enabled"
-# A scheduler without a name (no root/ops) before v6.12-rc3.
+# Name of a scheduler without a name; kernels before v6.12-rc3 lack root/ops.
 UNNAMED = "unnamed scheduler"
 
-# Names of schedulers have at most 127 characters, numbers 20.
+# Longest value; names of schedulers have at most 127 characters, numbers 20.
 Word = Annotated[str, Meta(max_length=128)]
 Number = Annotated[str, Meta(pattern=r"\A[0-9]{1,20}\Z")]
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """The state of sched_ext; None for what the kernel does not have.
+    """The state of sched_ext as the kernel prints it; fields that the kernel lacks are None.
 
     :param state: "disabled", "enabling", "enabled", "disabling"
-    :param enable_seq: how many schedulers were loaded since boot
+    :param enable_seq: number of schedulers loaded since boot
     :param ops: name of the loaded scheduler
     :param switch_all: "1" if all tasks are switched to it
     :param nr_rejected: tasks that the scheduler refused
@@ -44,7 +44,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     @property
     def scheduler(self) -> str | None:
-        """Name of the loaded scheduler; None if none is loaded."""
+        """Name of the loaded scheduler, or ``UNNAMED``; None if none is loaded."""
         return (self.ops or UNNAMED) if self.state == ENABLED else None
 
 
@@ -65,6 +65,6 @@ def parse_sched_ext(content: bytes, where: str) -> SchedExtCapture:
     """Parse the capture of one run.
 
     :param where: bundle and member, for messages
-    :raises BundleError: it is damaged
+    :raises BundleError: the file is damaged
     """
     return decode(content, SchedExtCapture, where)

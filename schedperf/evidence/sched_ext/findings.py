@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Warn of a side whose runs measured different schedulers, or perhaps none of them."""
+"""Warn if runs of a side measured different schedulers, or a scheduler without the fair tasks."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from schedperf.evidence.sched_ext.record import FAIR, SchedExt, SchedulerRow
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.text import join_names
 
-# Of a SHA-256, as git shortens the names of commits.
+# Digits of a shortened SHA-256, as for git commits.
 HASH_CHARACTERS = 12
 
 
 @caveat_rule("sched_ext", SchedExt)
 def sched_ext(record: SchedExt) -> Iterator[Caveat]:
-    """Yield a caveat for each side with valid runs of several schedulers, or builds of one."""
+    """Yield a caveat for each side with valid runs of several schedulers or builds of one."""
     for side in dict.fromkeys(row.side for row in record.rows):
         rows = [row for row in record.rows if row.side == side and row.runs > row.discarded]
         if len(rows) > 1:

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Struct
 
-from schedperf.model.comparison import SectionData
+from schedperf.model.sections import SectionData
 
-# The class that schedules where no scheduler is loaded.
+# The scheduling class without a loaded scheduler.
 FAIR = "fair class"
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.sched_ext.capture import (
     FILE,
@@ -16,11 +15,12 @@ from schedperf.evidence.sched_ext.capture import (
     parse_sched_ext,
 )
 from schedperf.evidence.sched_ext.record import DiscardedRun, SchedExt, SchedulerRow
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.errors import InputError
 from schedperf.runs.captured import why_nothing
-from schedperf.runs.side import Side
 
-# Each is a row of a table.
+# Largest number of rows.
 MOST_DISCARDED = 1_000
 
 
@@ -48,7 +48,7 @@ class _Group(NamedTuple):
 
 
 def has_scheduler(side: Side) -> bool:
-    """Return whether a scheduler was loaded in a run of a side, or what was read is damaged."""
+    """Return whether a run began or ended with a loaded scheduler, or its capture is damaged."""
     notes: list[str] = []
     seen = [*_read(side, notes)]
     return bool(notes) or any(each.capture.before.scheduler or _is_lost(each) for each in seen)
@@ -56,7 +56,10 @@ def has_scheduler(side: Side) -> bool:
 
 @section(SchedExt, applies=has_scheduler)
 def sched_ext(sides: Sequence[Side]) -> SchedExt:
-    """List the schedulers of each side, in the order of their first runs."""
+    """List the schedulers of each side, in the order of their first runs.
+
+    :raises Absent: a side has no capture, and no capture of any side is damaged
+    """
     notes: list[str] = []
     seen = {side.name: [*_read(side, notes)] for side in sides}
     for side in sides:

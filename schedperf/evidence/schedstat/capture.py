@@ -30,10 +30,10 @@ from schedperf.model.text import list_some
 Counts = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
-# Linux is built for at most 8192 CPUs; topologies have six levels (SMT, CLS, MC, PKG, two NUMA).
+# Limits: NR_CPUS is at most 8192; topologies have six levels (SMT, CLS, MC, PKG, two NUMA).
 MOST_CPUS = 8192
 MOST_DOMAINS = 16 * MOST_CPUS
-# 45 numbers of 10 digits, a name and the mask of 8192 CPUs.
+# Longest line: 45 numbers of 10 digits, a name and the mask of 8192 CPUs.
 LONGEST_LINE = 8192
 LARGEST_COUNT = 2**64 - 1
 SHOWN = 40
@@ -41,7 +41,8 @@ SHOWN = 40
 _NUMBERS = re.compile(r"[0-9]{1,20}(?: [0-9]{1,20})*", re.ASCII)
 _CPU = re.compile(r"cpu([0-9]{1,5}) (.*)", re.ASCII)
 _DOMAIN = re.compile(r"domain([0-9]{1,3}) (.*)", re.ASCII)
-# By whether the version has names: a mask can look like a name, and a number like a mask.
+# Separate patterns for versions with and without names, since a mask can look like a name, and a
+# number like a mask.
 _WHO = {
     False: re.compile(r"()([0-9a-f,]+) (.*)", re.ASCII),
     True: re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}) ([0-9a-f,]+) (.*)", re.ASCII),
@@ -182,7 +183,7 @@ class _Reading:
         self.domain_rows.append(self._numbers(number, match[3], self.layout.domain))
 
     def _span(self, number: int, mask: str) -> int:
-        # All lines have the same few masks.
+        # Cache of masks, since all lines use the same few.
         if mask not in self.spans:
             digits = mask.replace(",", "")
             if not digits or int(digits, 16) >> MOST_CPUS:
@@ -234,6 +235,7 @@ def refuse_missing_cpus(cpus: Sequence[int], domains: Iterable[Domain], label: s
     """Refuse a truncated source: a CPU of a domain has no line, or no domain of its own.
 
     :param label: name of the source in messages
+    :raises InputError: the source is truncated
     """
     owners = {domain.cpu for domain in domains} & set(cpus)
     owner_mask = sum(1 << cpu for cpu in owners)
@@ -270,8 +272,8 @@ def make_snapshot(
 class Change(Struct, frozen=True, kw_only=True):
     """Counts between two snapshots.
 
-    :param jiffies: length of the interval in ticks; None: unknown
-    :param cpu_counts: shape (cpus, fields) as in :class:`Snapshot`; NaN: unknown
+    :param jiffies: length of the interval in ticks; None if unknown
+    :param cpu_counts: shape (cpus, fields) as in :class:`Snapshot`; NaN if unknown
     :param domain_counts: shape (domains, fields)
     :param notes: one sentence for each ambiguity or anomaly
     """
@@ -327,7 +329,7 @@ def change_between(before: Snapshot, after: Snapshot, label: str) -> Change:
 
 
 def _elapsed(before: int, after: int, label: str) -> int | None:
-    # The jiffies of a 32-bit kernel wrap, for the first time five minutes after boot.
+    # The jiffies of a 32-bit kernel wrap, first five minutes after boot.
     elapsed = after - before
     if elapsed < 0 and before < _RANGE:
         elapsed %= _RANGE
@@ -362,7 +364,7 @@ def _subtract(
     before: Counts, after: Counts, columns: Sequence[Column], wrapped: set[str]
 ) -> Floats:
     is_lower = after < before
-    # Unsigned: where it is lower, this is the distance around the range of 64 bits.
+    # Unsigned difference: if the value is lower, this is the distance modulo 2**64.
     distance = after - before
     around = distance % np.uint64(_RANGE)
     fits = np.maximum(after, before) < _RANGE
@@ -390,8 +392,9 @@ def _describe_wraps(wrapped: set[str]) -> list[str]:
 
 
 def describe_restarts(what: str, counts: Floats) -> list[str]:
-    """Return a note with the number of lines that were reset.
+    """Return one note with the number of lines that were reset; an empty list if none was.
 
+    :param what: "CPUs" or "domains"
     :param counts: shape (lines, fields); NaN in lines that were reset
     """
     restarted = int(np.isnan(counts).any(axis=1).sum())

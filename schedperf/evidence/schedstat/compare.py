@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare schedstat of several sides: rates of each counter, and counters without counterpart."""
+"""Compare schedstat of several sides: rates of each counter, and counters without a counterpart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
-from schedperf.evidence.schedstat.core_types import compare_core_types
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
 from schedperf.evidence.schedstat.measure import (
@@ -27,6 +26,7 @@ from schedperf.evidence.schedstat.record import (
     SchedstatSide,
 )
 from schedperf.evidence.schedstat.rules import read_rows
+from schedperf.evidence.schedstat.time_by_core_type import compare_core_types
 from schedperf.model.counted import Rate
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
@@ -56,13 +56,13 @@ class _Measured(Struct, frozen=True, kw_only=True):
 def analyse_sides(
     sides: Sequence[SideOf[SchedCounts]], cpus: Collection[int] | None = None
 ) -> Schedstat:
-    """Compare each side with the first; one side alone gets its rates.
+    """Compare each side with the first; return rates only for a single side.
 
     Counts are divided by the time between the snapshots, and by the operations of the run if these
     are known. Intervals are over runs (:func:`schedperf.stats.compare_runs`), the family is
     "informational": neither direction is better.
 
-    :param cpus: CPUs to include; None: all
+    :param cpus: CPUs to include; None for all
     """
     labels = _label_levels(sides)
     has_seconds = all(run.content.seconds for side in sides for run in side.runs)
@@ -239,10 +239,10 @@ def _notes(side: SideOf[SchedCounts]) -> Iterator[str]:
 def _cpu_rates(
     side: SideOf[SchedCounts], cpus: Collection[int] | None, *, has_seconds: bool
 ) -> SideOf[CpuValues]:
-    """Return the rates of each CPU in each run that counted.
+    """Return the rates of each CPU in each run in which kernel.sched_schedstats was not 0.
 
-    :param cpus: CPUs to include; None: all
-    :param has_seconds: rates are per second, otherwise per tick
+    :param cpus: CPUs to include; None for all
+    :param has_seconds: True for rates per second, False for rates per tick
     """
     return SideOf(
         name=side.name,
@@ -279,7 +279,7 @@ def _cpu_values(
 
 
 def _levels_of_side(side: SideOf[SchedCounts], labels: Mapping[Level, str]) -> Iterator[LevelRow]:
-    """Yield the domain levels in ascending order of CPUs."""
+    """Yield the domain levels in ascending order of size."""
     by_label: dict[str, list[Level]] = {}
     for run in side.runs:
         for level in run.content.levels:

@@ -40,12 +40,12 @@ _IMBALANCE = (
 class Field(Struct, frozen=True, kw_only=True):
     """One counter.
 
-    :param bits: width of the kernel's counter; None: ``unsigned long``, 32 or 64 bits
+    :param bits: width of the kernel's counter; None for ``unsigned long``, 32 or 64 bits
     :param unit: ns for times, although the kernel's documentation says jiffies
     :param meaning: meaning of the counter
     :param function: kernel function that increments it
     :param split: why it has no counterpart in other versions; "" if all versions have it
-    :param is_used: a kernel of these versions increments it
+    :param is_used: False if no kernel with these versions increments it
     """
 
     name: str

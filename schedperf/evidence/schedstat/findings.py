@@ -5,23 +5,23 @@ from collections.abc import Iterator
 
 from schedperf.evidence import finding
 from schedperf.evidence.schedstat.record import CoreTypeRow, ReadingRow, Schedstat, SchedstatRow
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding, write_change
 
-# Per side; the section has every reading.
+# Largest number of findings per side; the section has every interpretation.
 MOST_FINDINGS = 4
-# Its row of a type of CPU core is the share of the run time of all tasks.
+# Field whose row per type of CPU core is the share of the run time of all tasks.
 RUN_TIME = "rq_cpu_time"
 
 
 @finding("scheduler_counts", Schedstat)
 def scheduler_counts(data: Schedstat) -> Iterator[Finding]:
-    """Yield the largest change that points to each function of the kernel.
+    """Yield, for each kernel function, the largest change of its counters.
 
     Counters of one function change together, and so do the points of a sweep, so the largest change
-    represents the others. Readings are in descending order of change. Changes that only follow from
-    a longer or shorter run are left out.
+    represents the others. Changes that only follow from a longer or shorter run are left out. Each
+    side has at most ``MOST_FINDINGS`` findings, largest change first.
     """
     rows = {row.row: row for row in data.rows}
     paces = Paces(row for row in data.rows if row.basis == "time")
@@ -36,7 +36,7 @@ def scheduler_counts(data: Schedstat) -> Iterator[Finding]:
 
 @finding("core_types", Schedstat)
 def core_types(data: Schedstat) -> Iterator[Finding]:
-    """Yield the type of CPU core whose share of the run time grew most, per side."""
+    """Yield, per side, the type of CPU core whose share of the run time grew most."""
     grown = [
         row
         for row in data.core_types

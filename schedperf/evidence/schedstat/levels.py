@@ -20,7 +20,7 @@ from schedperf.model.host import Cpu, Topology
 from schedperf.runs.sched_debug import SchedDebug
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
-# Levels of the kernel in order of precedence: of several levels with the same CPUs the first is
+# Levels of the kernel in order of precedence: if several levels have the same CPUs, the first is
 # kept, e.g. a cluster that is the whole cache is left out. A package is the CPUs of one NUMA node,
 # as in cpu_cpu_mask().
 LEVELS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -34,19 +34,19 @@ BEYOND_NODE = "NUMA"
 FORMER_NAMES = {"DIE": "PKG"}
 
 Signature = frozenset[tuple[int, int]]
-# By CPU, the smallest domain first.
+# Names by CPU, smallest domain first.
 Names = Mapping[int, Sequence[str]]
-# By level.
+# Flags by level.
 Flags = Mapping[str, tuple[str, ...]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 
 
 class Level(Struct, frozen=True, kw_only=True):
-    """One level of a run.
+    """One level of the scheduling domains in a run.
 
     :param label: "MC"; "domain0" for an unnamed level
-    :param is_named: the label is a name of the kernel or of the topology
+    :param is_named: True if the label is a name of the kernel or of the topology
     :param rows: indices of its domains in the change
     :param spans: (CPU, mask of its domain's CPUs); None if not recorded
     """
@@ -58,7 +58,7 @@ class Level(Struct, frozen=True, kw_only=True):
 
     @property
     def widest(self) -> int | None:
-        """Number of CPUs of its largest domain."""
+        """Number of CPUs of its largest domain; None if its CPUs are not recorded."""
         if self.spans is None:
             return None
         return max((span.bit_count() for _, span in self.spans), default=None)
@@ -77,7 +77,10 @@ class CpuGroups:
                     self._masks[group] = self._masks.get(group, 0) | 1 << cpu.cpu
 
     def name(self, domain: Domain) -> str | None:
-        """Return the level of a domain; None if the topology has no such group of CPUs."""
+        """Return the level of a domain: one of ``LEVELS``, or "NUMA" if it contains a whole node.
+
+        None if the topology has no such group of CPUs, or the domain's CPUs are not recorded.
+        """
         cpu = self._cpus.get(domain.cpu)
         if cpu is None or domain.span is None:
             return None
@@ -128,7 +131,7 @@ def _signature(domains: Sequence[Domain]) -> Signature | None:
 
 
 def match_levels(runs: Sequence[Sequence[Level]]) -> dict[tuple[str, Signature | None], str]:
-    """Return the label of each unnamed level, over the runs of all sides.
+    """Return the common label of each unnamed level of all runs, by its own label and its spans.
 
     A level with the CPUs of a named level gets that name. Other levels get a label that is unique
     for their CPUs, so that they are not compared with another level.
@@ -156,7 +159,7 @@ def match_levels(runs: Sequence[Sequence[Level]]) -> dict[tuple[str, Signature |
 
 
 def domain_names(debug: SchedDebug) -> Names:
-    """Return the names of each CPU's domains."""
+    """Return the names of each CPU's domains, by CPU, smallest domain first."""
     names: dict[int, Sequence[str]] = {}
     for kind in debug.per_cpu.get("domains", ()):
         names |= dict.fromkeys(_cpus_of(kind.cpus), _names_of(kind.settings))

@@ -23,8 +23,9 @@ class SchedCounts(Struct, frozen=True, kw_only=True):
     """Scheduler counters of one run.
 
     :param seconds: time between the snapshots; None if the length of a tick is unknown
-    :param is_enabled: kernel.sched_schedstats was 1; None: not recorded, inferred from the counts
-    :param flags: of the domains, by label of their level; levels without flags are not recorded
+    :param is_enabled: True if kernel.sched_schedstats was 1; None if not recorded and inferred from
+        the counts
+    :param flags: flags of the domains, by level; levels without recorded flags are missing
     :param cpus_of_types: CPUs of each type of core; empty on machines with one type
     """
 
@@ -42,7 +43,10 @@ class SchedCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def is_off(self) -> bool:
-        """Were counters disabled? Then tasks got CPUs, but schedule() was counted 0 times."""
+        """True if kernel.sched_schedstats was 0.
+
+        If it is not recorded, it counts as 0 if tasks ran, but schedule() was counted 0 times.
+        """
         if self.is_enabled is not None:
             return not self.is_enabled
         column = {counter.field: index for index, counter in enumerate(self.cpu_columns)}
@@ -62,9 +66,10 @@ class Key:
 class Share(Struct, frozen=True, kw_only=True):
     """A quotient of counts of the same level and idle type.
 
-    :param over: counters of the dividend; those with a minus are subtracted
-    :param under: the divisor
-    :param scale: factor that converts to base units
+    :param over: counters whose sum is the numerator; those with a minus are subtracted
+    :param under: counters whose sum is the denominator; those with a minus are subtracted
+    :param unit: unit of the quotient; "" for a fraction
+    :param scale: factor that converts to ``unit``
     """
 
     name: str
@@ -141,10 +146,13 @@ SHARES: Mapping[str, Share] = {share.name: share for share in (*CPU_SHARES, *BAL
 def totals_of(
     counts: SchedCounts, labels: Mapping[Level, str], cpus: Collection[int] | None
 ) -> dict[Key, float]:
-    """Return each counter of a run, summed over CPUs; unknown counts are left out.
+    """Return each counter of a run, summed over CPUs.
 
-    :param labels: of the run's levels
-    :param cpus: sum over these only; None: over all
+    A counter that is unknown on a CPU is left out. If kernel.sched_schedstats was 0, only
+    ``ALWAYS_COUNTED`` are returned.
+
+    :param labels: labels of the run's levels
+    :param cpus: CPUs to sum over; None for all
     """
     change, layout = counts.change, LAYOUTS[counts.change.version]
     totals: dict[Key, float] = {}
@@ -169,7 +177,10 @@ def _add(totals: dict[Key, float], level: str, columns: Sequence[Column], counts
 
 
 def shares_of(totals: Mapping[Key, float]) -> dict[Key, float]:
-    """Return the quotients of the counts; quotients with a divisor of 0 are left out."""
+    """Return the quotients of the counts, by level, idle type and name of the quotient.
+
+    Quotients are left out if a counter is missing, the denominator is 0, or a sum is negative.
+    """
     shares: dict[Key, float] = {}
     for level in dict.fromkeys(key.level for key in totals):
         idle_types: tuple[Idle, ...] = IDLE_TYPES if level else ("",)

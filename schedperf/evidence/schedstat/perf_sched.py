@@ -16,9 +16,9 @@ The report lists the counts of each CPU between the snapshots::
     ----------------------------------------- <Category busy> ----------------------------------
     load_balance() count on cpu busy                                 :           0  $     0.00 $
 
-It names fields by sentences and does not contain the version, which follows from the sentences and
-the order of the categories. Its summary is a mean over CPUs and is ignored, as are lines with a
-star, which are derived from others. "in jiffies" is wrong for times: the kernel counts ns.
+It describes fields by sentences and does not contain the version, which follows from the sentences
+and the order of the categories. Its summary is a mean over CPUs and is ignored, as are derived
+values (lines with a star). "in jiffies" is wrong for times: the kernel counts ns.
 """
 
 import mmap
@@ -46,6 +46,7 @@ from schedperf.evidence.schedstat.capture import (
 )
 from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Layout, known_versions
 from schedperf.evidence.schedstat.record import Idle
+from schedperf.inputs.bundle.lines import stream_lines
 from schedperf.model.errors import InputError
 from schedperf_collectors.perf_header import (
     BIG_ENDIAN_MAGIC,
@@ -118,7 +119,7 @@ _NAME_BYTES = 16
 
 
 class _Block(Struct, frozen=True, kw_only=True):
-    # Of one CPU, or of one of its domains. Columns are in the order of the lines.
+    # A block of one CPU, or of one of its domains. Columns are in the order of the lines.
     cpu: int
     domain: Domain | None
     counts: dict[Column, int] = field(default_factory=dict)
@@ -158,12 +159,12 @@ class _ReportReading:
         self.seen: set[int] = set()
         # Number of domains of the last CPU so far.
         self.levels = 0
-        # None: in the summary, or before the first block.
+        # None in the summary, or before the first block.
         self.block: _Block | None = None
         # All lines of dashes have the same length; 0 before the first one.
         self.dashes = 0
         self.is_cut = False
-        # Has the summary of all CPUs domains?
+        # Whether the summary of all CPUs has domains.
         self.sums_domains = False
 
     def bad(self, number: int, problem: str, advice: str = _ADVICE_OF_REPORT) -> InputError:
@@ -373,16 +374,16 @@ def parse_sched_stats(content: bytes, label: str) -> Change:
     """Parse a recording or a report that is in memory.
 
     :param label: name of the file in messages
-    :raises InputError: it is neither, is truncated or damaged, or has fewer than two snapshots
+    :raises InputError: the data are neither, are truncated or damaged, or have fewer than two
+        snapshots
     """
     if is_perf_data(content):
         return change_between(*_read_data(content, label), label)
-    lines = content.decode(errors="replace").splitlines()
-    if not is_sched_stats_report(lines[0] if lines else ""):
+    if not is_sched_stats_report(content[: len(_FIRST_LINE)].decode(errors="replace")):
         raise InputError(
             f"{label}: neither a recording nor a report of perf sched stats; {_ADVICE}"
         )
-    return parse_sched_stats_report(lines, label)
+    return parse_sched_stats_report((line.rstrip("\r\n") for line in stream_lines(content)), label)
 
 
 def is_perf_data(head: bytes) -> bool:
@@ -394,7 +395,7 @@ def read_sched_stats(path: Path, label: str) -> tuple[Snapshot, Snapshot]:
     """Return the first and the last snapshot of a file.
 
     :param label: name of the file in messages
-    :raises InputError: the file has fewer than two snapshots, is truncated or damaged
+    :raises InputError: the file has fewer than two snapshots, is truncated, damaged or too large
     :raises OSError: the file cannot be read
     """
     with path.open("rb") as file:

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, RateRow
+from schedperf.model.sections import SectionData
 
 # Idle type of the balancing CPU; "" for counters without an idle type.
 Idle = Literal["", "busy", "idle", "newidle"]
@@ -56,7 +56,7 @@ class SchedstatRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The counter at the workload and point, its level and idle type."""
+        """Key of the row: side, workload, point, level, idle type and field."""
         return self.side, self.workload, self.point, self.level, self.idle, self.field
 
 
@@ -71,7 +71,7 @@ class CoreTypeRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The type and the field at the workload and point."""
+        """Key of the row: side, workload, point, core type and field."""
         return self.side, self.workload, self.point, self.core_type, self.field
 
 

@@ -39,7 +39,9 @@ def all_rules() -> tuple[Rule, ...]:
 def read_rows(rows: Sequence[SchedstatRow]) -> tuple[ReadingRow, ...]:
     """Return the interpretations of changed rows, largest change first.
 
-    Rows without a significant change, and rows of too few events, are skipped.
+    Rows without a rule, rows without a significant change, and rows with too few events are
+    skipped. Of the rates of one counter, the rate per operation is used; per time only if there is
+    none.
     """
     read: list[tuple[float, ReadingRow]] = []
     for rule in all_rules():

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.json import decode
-from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.schedstat.capture import Change, Snapshot, change_between, parse_schedstat
 from schedperf.evidence.schedstat.compare import analyse_sides
@@ -28,18 +26,22 @@ from schedperf.evidence.schedstat.levels import (
 from schedperf.evidence.schedstat.measure import SchedCounts
 from schedperf.evidence.schedstat.perf_sched import parse_sched_stats
 from schedperf.evidence.schedstat.record import Schedstat
+from schedperf.inputs.bundle.json import decode
+from schedperf.inputs.bundle.lines import stream_lines
+from schedperf.inputs.bundle.open import Bundle, Run
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.function_names import FunctionNames, function_names
 from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.cpus_of_types import cpus_by_type
 from schedperf.runs.sched_debug import read_sched_debug
-from schedperf.runs.side import Side
-from schedperf.symbols.function_names import FunctionNames, function_names
 
 FOLDER = "schedstat"
-# An imported recording or report of `perf sched stats`, in place of the files before and after.
+# An imported recording or report of `perf sched stats`, used instead of the two snapshots.
 PERF_FILE = "perf_sched_stats"
-# 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.
+# Limit on the file size: 8192 CPUs with four levels need 85 MB, half of it CPU masks.
 LARGEST_BYTES = 128 << 20
 _LARGEST_JSON_BYTES = 1 << 20
 # For shorter intervals the wall time is more precise: a tick is more than 1% of the interval.
@@ -48,7 +50,11 @@ _FEWEST_JIFFIES = 100
 
 @section(Schedstat)
 def schedstat(sides: Sequence[Side]) -> Schedstat:
-    """Compare each count of the runs of one workload and point, side by side."""
+    """Compare each counter between the sides, for each workload and point.
+
+    :raises Absent: a side has no run with a readable capture, or the sides have no counter in
+        common
+    """
     loaded = load_sides(sides)
     for side, captured in zip(sides, loaded, strict=True):
         if not captured.runs:
@@ -60,9 +66,9 @@ def schedstat(sides: Sequence[Side]) -> Schedstat:
 
 
 def spell_functions(data: Schedstat, names: Mapping[str, FunctionNames]) -> Schedstat:
-    """Return the record with the names that functions have in the kernels of the sides.
+    """Return the record with the names that functions have in the sides' kernels.
 
-    :param names: by side
+    :param names: function names by side; it needs every side that has rows
     """
     return replace(
         data,
@@ -86,7 +92,7 @@ class _Counted(Struct, frozen=True, kw_only=True):
 
 
 class _Boot(Struct, frozen=True, kw_only=True):
-    # :param hz: ticks per second; None: unknown
+    # :param hz: ticks per second; None if unknown
     hz: int | None
     groups: CpuGroups
     names: Names
@@ -97,7 +103,7 @@ class _Boot(Struct, frozen=True, kw_only=True):
 def load_sides(sides: Sequence[Side], hz: int | None = None) -> list[SideOf[SchedCounts]]:
     """Read the runs of all sides: clean runs if all sides have them, otherwise instrumented.
 
-    :param hz: CONFIG_HZ of boots that do not record it; None: unknown
+    :param hz: CONFIG_HZ of boots that do not record it; None if unknown
     """
     loaded = load_captured(sides, FOLDER, _read_run)
     return [_add_levels(side, captured, hz) for side, captured in zip(sides, loaded, strict=True)]
@@ -141,9 +147,11 @@ def _sched_counts(run: Captured[_Counted], boot: _Boot) -> SchedCounts:
 
 
 def _cpus_of_types(topology: Topology, change: Change) -> Mapping[str, frozenset[int]]:
-    # A type whose CPUs were not counted is there without CPUs.
-    counted = topology.by_type(dict.fromkeys(change.cpus))
-    return {name: frozenset(counted.get(name, ())) for name in topology.types if counted}
+    # A type whose CPUs were not counted has an empty set of CPUs.
+    counted = {
+        name: cpus.intersection(change.cpus) for name, cpus in cpus_by_type(topology.types).items()
+    }
+    return counted if any(counted.values()) else {}
 
 
 def _read_run(side: Side, run: Run) -> _Counted:
@@ -155,18 +163,17 @@ def _read_change(bundle: Bundle, run: Run) -> Change:
     folder = f"{run.folder}/{FOLDER}"
     perf_file = f"{folder}/{PERF_FILE}"
     if bundle.size(perf_file) is not None:
-        return parse_sched_stats(bundle.read(perf_file, LARGEST_BYTES), perf_file)
+        return parse_sched_stats(bundle.read_captured(perf_file, LARGEST_BYTES), perf_file)
     before, after = (_read_snapshot(bundle, f"{folder}/{name}") for name in ("before", "after"))
     return change_between(before, after, folder)
 
 
 def _read_snapshot(bundle: Bundle, name: str) -> Snapshot:
-    text = bundle.read_text(name, LARGEST_BYTES)
-    return parse_schedstat(text.splitlines(keepends=True), name)
+    return parse_schedstat(stream_lines(bundle.read_captured(name, LARGEST_BYTES)), name)
 
 
 class _Facts(Struct, frozen=True, kw_only=True):
-    """State of kernel.sched_schedstats in schedstat.json; None: unknown.
+    """State of kernel.sched_schedstats in schedstat.json; None if unknown.
 
     :param enabled: at the end of the run
     :param enabled_before: at the start of the run; older recorders did not record it

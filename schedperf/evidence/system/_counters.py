@@ -8,7 +8,7 @@ from schedperf.model.errors import InputError
 
 # Placeholder for a missing value in a table.
 ABSENT = "-"
-# Counters of one machine: 4096 CPUs with 16 idle states.
+# Largest number of rows: 4096 CPUs with 16 idle states.
 MOST_ROWS = 1 << 16
 LONGEST_LINE = 1 << 16
 LARGEST_COUNT = 2**64 - 1
@@ -48,7 +48,10 @@ def parse_cpu(text: str | None, where: str) -> int:
 
 
 def optional_count(row: Row, column: str, where: str) -> int | None:
-    """Return the count in a column of a row; None if missing."""
+    """Return the count in a column of a row; None if missing.
+
+    :raises InputError: invalid, or larger than 64 bits
+    """
     text = row[column]
     return None if text is None else parse_count(text, where)
 
@@ -56,11 +59,12 @@ def optional_count(row: Row, column: str, where: str) -> int | None:
 def read_table(
     lines: Iterable[str], columns: Sequence[str], label: str
 ) -> Iterator[tuple[str, Row]]:
-    """Parse a tab-separated table; the first line has the names of the columns.
+    """Yield the rows of a tab-separated table; its first line has the names of the columns.
 
     :param columns: required columns; others are ignored
-    :return: position of each row for messages, and its values by column; None: missing
-    :raises InputError: a column is missing, a row is damaged, or there are too many rows
+    :return: for each row, file and line for messages, and its values by column; None for ``-``
+    :raises InputError: the table is empty, a column is missing, a row is damaged, a line is too
+        long, or there are too many rows
     """
     header: list[str] | None = None
     for number, line in enumerate(lines, 1):
@@ -89,7 +93,7 @@ def growth(before: int, after: int, modulus: int | None = None) -> tuple[int | N
     If a wrap would mean an increase of more than half of its range, the counter is assumed to be
     reset, e.g. because a CPU went offline and online: its increase is unknown, None.
 
-    :param modulus: number of values of the counter; None: too wide to wrap
+    :param modulus: number of values of the counter; None if it is too wide to wrap
     """
     if after >= before:
         return after - before, False

@@ -12,8 +12,6 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import convert
-from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence.system._counters import parse_count
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.evidence.system.proc_files import parse_cpu_times, parse_interrupts, parse_pressure
@@ -35,9 +33,12 @@ from schedperf.evidence.system.sums import (
 )
 from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf.evidence.system.task_sched import parse_task_sched
+from schedperf.inputs.bundle.json import convert
+from schedperf.inputs.bundle.lines import stream_lines
+from schedperf.inputs.bundle.open import Bundle, Run
+from schedperf.inputs.side import Side
 from schedperf.model.errors import InputError
 from schedperf.runs.settings import facts_member, read_facts
-from schedperf.runs.side import Side
 
 __all__ = [
     "CpuKey",
@@ -51,13 +52,14 @@ __all__ = [
 FOLDER = "system_counters"
 TASKS = "task_sched/tasks.json"
 PRESSURES = ("cpu", "memory", "io", "irq")
-# The collector copies no more than this of a file.
+# Largest size of a file that the collector copies.
 LARGEST_BYTES = 64 << 20
 LARGEST_JSON_BYTES = 16 << 20
-# NTP turns the clock by 500 ppm at most (MAXFREQ of the kernel); reading both takes some us.
+# NTP adjusts the clock by at most 500 ppm (MAXFREQ of the kernel); reading both clocks takes a few
+# us.
 SLEWED = 500e-6
 LEAST_STEP_S = 1e-3
-# HZ of user space is 100 on all architectures of today, 1024 on Alpha.
+# USER_HZ is 100 on all current architectures, 1024 on Alpha.
 LARGEST_TICKS = 10_000
 
 Parsed = TypeVar("Parsed")
@@ -68,8 +70,8 @@ class SystemCounts(Struct, frozen=True, kw_only=True):
     """System-wide counters around one run.
 
     :param cpus: counts of each CPU; times in s
-    :param seconds: time between both snapshots; None: unknown
-    :param missing: why a file is missing, by name; a property of the machine, the same in all runs
+    :param seconds: time between both snapshots; None if unknown
+    :param missing: why a file is missing, by name; this depends on the machine, not on the run
     :param notes: anomalies in this run, one sentence each
     """
 
@@ -83,9 +85,9 @@ class SystemCounts(Struct, frozen=True, kw_only=True):
 class _Facts(Struct, frozen=True, kw_only=True):
     """Contents of facts.json.
 
-    :param seconds: time between both snapshots; None: unknown
+    :param seconds: time between both snapshots; None if unknown
     :param cpus_before: online CPUs in the kernel's format: "0-3"
-    :param clock_stepped_ns: by how much CLOCK_REALTIME moved against CLOCK_MONOTONIC
+    :param clock_stepped_ns: change of CLOCK_REALTIME relative to CLOCK_MONOTONIC
     """
 
     seconds: Annotated[float, Meta(ge=0.0)] | None = None
@@ -98,9 +100,9 @@ class _Facts(Struct, frozen=True, kw_only=True):
 
 
 def read_system_counters(side: Side, run: Run) -> SystemCounts:
-    """Read what was captured around a run.
+    """Read the system counters of a run.
 
-    :raises InputError: the run has none, or facts.json is damaged
+    :raises InputError: the run has no counters, or facts.json is damaged
     """
     bundle, folder = side.bundle, f"{run.folder}/{FOLDER}"
     name = facts_member(run)
@@ -121,9 +123,9 @@ def read_system_counters(side: Side, run: Run) -> SystemCounts:
 
 
 def read_task_counters(side: Side, run: Run) -> SystemCounts:
-    """Read the sums over the workload's tasks, as of the last snapshot of each.
+    """Read the counters summed over the workload's tasks, from the last snapshot of each task.
 
-    :raises InputError: the run has none, or tasks.json is damaged
+    :raises InputError: the run has no task statistics, or tasks.json is damaged
     """
     bundle, name = side.bundle, f"{run.folder}/{TASKS}"
     if bundle.size(name) is None:
@@ -134,7 +136,7 @@ def read_task_counters(side: Side, run: Run) -> SystemCounts:
 
 
 class _Reading:
-    """The files of one run, each for itself."""
+    """Reads the files of one run independently of each other."""
 
     def __init__(self, bundle: Bundle, folder: str, sums: SystemSums) -> None:
         self.sums = sums
@@ -142,7 +144,11 @@ class _Reading:
         self._folder = folder
 
     def read_all(self, seconds: float | None, ticks: int) -> None:
-        """Add up all files that are there."""
+        """Add the increases of the counters in all files.
+
+        :param seconds: time between the snapshots; None if unknown
+        :param ticks: ticks of USER_HZ per second
+        """
         for name in PRESSURES:
             add_stalls = partial(add_pressure, self.sums, resource=name)
             self._compare(f"pressure_{name}", parse_pressure, add_stalls)
@@ -158,7 +164,14 @@ class _Reading:
     def _compare(
         self, name: str, parse: Parse[Parsed], add: Callable[[Parsed, Parsed], None]
     ) -> None:
-        """Add what changed in a file that is in both looks."""
+        """Parse one file of both snapshots, and add the increases of its counters to the sums.
+
+        A file that only one snapshot has, or that is damaged, is left out, with a note; a file that
+        neither has is left out without one.
+
+        :param parse: parses the lines of the file
+        :param add: takes the parsed file before and after the run, and adds the increases
+        """
         before, after = f"{self._folder}/before/{name}", f"{self._folder}/after/{name}"
         is_there = [self._bundle.size(path) is not None for path in (before, after)]
         if not all(is_there):
@@ -172,11 +185,10 @@ class _Reading:
             self.sums.note(str(error))
 
     def _parse(self, path: str, parse: Parse[Parsed]) -> Parsed:
-        text = self._bundle.read_text(path, LARGEST_BYTES)
-        if text and not text.endswith("\n"):
+        content = self._bundle.read_captured(path, LARGEST_BYTES)
+        if content and not content.endswith(b"\n"):
             raise InputError(f"{path}: truncated last line; record again")
-        # Not splitlines(): names of cgroups may hold other ends of lines.
-        return parse(text.split("\n")[:-1], path)
+        return parse((line.removesuffix("\n") for line in stream_lines(content)), path)
 
     def _add_groups(self, before: tuple[CpuGroup, ...], after: tuple[CpuGroup, ...]) -> None:
         path = f"{self._folder}/during/cgroups"

@@ -12,7 +12,7 @@
     +++ 1234 8361123456789 new
 
 The name is followed by cpu.stat as the kernel prints it, then by ``populated`` of cgroup.events,
-read before cpu.stat (version 2 only, and not in older bundles), then quota, period and burst in
+read before cpu.stat (version 2 only, missing in older bundles), then quota, period and burst in
 microseconds, then the group's inode, the monotonic time of the snapshot in ns, and whether the
 group was created during the run. Version 1 counts ``throttled_time`` and ``burst_time`` in
 nanoseconds, version 2 ``throttled_usec`` and ``burst_usec``
@@ -28,11 +28,11 @@ from schedperf.evidence.system._counters import ABSENT, SHOWN, parse_count
 from schedperf.model.errors import InputError
 
 NO_LIMIT = "max"
-# The collector keeps 256 groups, each with some ten counts.
+# Limits: the collector keeps 256 groups, each with about ten counts.
 MOST_GROUPS = 1024
 MOST_COUNTS = 64
 LONGEST_PATH = 4096
-# Suffixes of counts that are times, with what makes seconds of them.
+# Suffixes of counts that are times, with the factor to seconds.
 _UNITS = (("_usec", 1e-6), ("_time", 1e-9))
 _POPULATED = "populated"
 
@@ -41,7 +41,7 @@ _SEEN = re.compile(r"\+\+\+ ([0-9]{1,20}) ([0-9]{1,20}) (new|old)", re.ASCII)
 
 
 class GroupCount(Struct, frozen=True, kw_only=True):
-    """One count: ``value`` times ``scale`` is in ``unit``, "1" or "s"."""
+    """One count; ``value * scale`` is in ``unit``, "1" or "s"."""
 
     value: int
     unit: str
@@ -51,13 +51,14 @@ class GroupCount(Struct, frozen=True, kw_only=True):
 class CpuGroup(Struct, frozen=True, kw_only=True):
     """Counters of one group in one snapshot.
 
-    :param path: in its hierarchy; "/" is the root
+    :param path: path in its hierarchy; "/" for the root
     :param inode: distinguishes it from a later group with the same path
     :param seen_ns: time of the snapshot, CLOCK_MONOTONIC
-    :param is_new: the group was created during the run
-    :param is_empty: no task was left in it or below it, so its counters had stopped
-    :param quota_s: CPU time in a period; None: no limit, or the group cannot have one
-    :param period_s: None: the group cannot have a limit
+    :param is_new: True if the group was created during the run
+    :param is_empty: True if no task was left in it or below it, so its counters are final; False if
+        this is not recorded
+    :param quota_s: CPU time per period; None without a limit
+    :param period_s: None if the group cannot have a limit
     :param counts: by name: "nr_periods", "throttled", "usage"
     """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare system counters as rows and CPU by CPU, and list settings that differ.
 
-Multiple-testing correction has three families. Interrupts and softirqs by name are one: there are
-hundreds, and they must not hide one throttled cgroup. CPU times are another: dozens of idle states
-and cgroups must not hide where the time of an operation went. All other groups are the third.
+Multiple-testing correction has three families. Interrupts and softirqs by name are one family:
+there are hundreds, which would hide a throttled cgroup. CPU times are another, which dozens of idle
+states and cgroups would hide. All other groups are the third.
 
 host.json has the settings that decide whether sides are comparable (``sched.features``,
 ``sched.base_slice_ns``, ``sched.preempt``); this module compares the other settings in debugfs.
@@ -26,18 +26,18 @@ from schedperf.evidence.system.record import (
     SystemRow,
 )
 from schedperf.evidence.system.words import about, rank
+from schedperf.inputs.side import Side
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
-from schedperf.model.text import list_some
+from schedperf.model.text import cut, list_some
 from schedperf.runs.sched_debug import FOLDER, flat_settings, read_sched_debug
-from schedperf.runs.side import Side
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates, mean_totals
 
-# Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
+# Largest number of subjects of a group with rows per node; others have only rows of the sum.
 LARGEST_BY_NODE = 5
-# A list of what only one side has names so many; the rest is counted.
+# Largest number of named counters that only one side has; the rest is counted.
 MOST_NAMED = 8
 FAMILIES = (
     tuple(group for group in GROUPS if group not in (*BY_NAME, *CPU_TIME)),
@@ -46,26 +46,26 @@ FAMILIES = (
 )
 
 Subject = tuple[Group, str]
-# Whole values are in the bundle; these are for people to read.
+# Longest printed value; complete values are in the bundle.
 LONGEST_VALUE = 200
-# Kernels of which more settings differ have other settings altogether.
+# If more settings differ, the kernels have different sets of settings.
 MOST_SETTINGS = 100
 
-# By name; of one side. None: nothing is known of them.
+# The settings of one side by name; None if unknown.
 _Settings = dict[str, str] | None
-# Kinds of a CPU's time in which it did nothing.
+# Kinds of CPU time that are idle.
 NOT_BUSY = ("idle", "iowait")
-# The guests' time is part of the user's.
+# Guest time is included in user time.
 COUNTED_TWICE = ("guest", "guest_nice")
 _OWN_SHARE = "share of the CPU's total time"
 _BUSY = CpuMeasure("cpu busy", "", "CPU utilization (share of time not idle)")
 
 
 class RunMeasures(Struct, frozen=True, kw_only=True):
-    """What one run counted.
+    """The counts of one run.
 
     :param measures: rates, shares and levels
-    :param totals: of what is counted, as it was counted
+    :param totals: the counts themselves
     """
 
     measures: Measures[SystemKey]
@@ -77,7 +77,12 @@ Totals = Mapping[tuple[str, str, SystemKey], float]
 
 
 def compare_measures(base: Measured, new: Measured) -> list[SystemRow]:
-    """Return a row for each counter that both sides have."""
+    """Return a row for each counter and basis that both sides have, per workload and point.
+
+    The largest subjects of each group (:data:`LARGEST_BY_NODE`) also have a row per NUMA node if
+    there are several. Rates with different units are left out. ``changed`` is False for a change
+    that is too small to matter (:attr:`SystemRow.why_small`).
+    """
     totals = [mean_totals(side.having(lambda run: run.content.totals)) for side in (base, new)]
     shown = _shown_by_node(totals)
     answers = [
@@ -111,7 +116,7 @@ def _of_groups(
 
 
 def _shown_by_node(totals: Sequence[Totals]) -> set[Subject]:
-    # One node alone says the same as the sum.
+    # With a single node, its rows equal the sums.
     counts: dict[Group, dict[str, float]] = {}
     nodes: set[int] = set()
     for of_side in totals:
@@ -167,7 +172,7 @@ def _row(
 
 
 def describe_zeros(rows: Sequence[SystemRow]) -> tuple[str, ...]:
-    """Return counters that were 0 in all runs; only the subject if all its fields were 0."""
+    """Return the counters that were 0 in all runs; only the subject if all of its fields were 0."""
     zeros: dict[Subject, dict[str, None]] = {}
     others: set[tuple[str, ...]] = set()
     for row in rows:
@@ -188,12 +193,12 @@ def describe_zeros(rows: Sequence[SystemRow]) -> tuple[str, ...]:
 
 
 def is_zero(row: SystemRow) -> bool:
-    """Was the count of a row 0 in all runs of both sides?"""
+    """Return whether the count of a row was 0 in all runs of both sides."""
     return not row.base and not row.new
 
 
 def describe_refusals(base: Measured, new: Measured) -> Iterator[SystemRefusal]:
-    """Yield counters that only one side has, at the points that both have."""
+    """Yield the counters that only one side has, at common points."""
     points = [{run.key.at for run in side.runs} for side in (base, new)]
     both = points[0] & points[1]
     for mine, counterpart in ((base, new), (new, base)):
@@ -226,10 +231,10 @@ def _counters(
 
 
 def compare_settings(sides: Sequence[Side]) -> tuple[list[SettingRow], list[SystemMissing]]:
-    """Compare the first boots of base and of each other side.
+    """Compare the settings of the first boots of base and of each other side.
 
-    :return: what differs, a value None where a kernel has no such setting; and what of a side
-        could not be read, with the reason
+    :return: up to ``MOST_SETTINGS`` settings per side that differ, with None for a kernel without
+        the setting; and the sides whose settings could not be read, with the reason
     """
     settings = [(side, *_read_settings(side)) for side in sides]
     (_, base, _), *others = settings
@@ -248,7 +253,10 @@ def compare_settings(sides: Sequence[Side]) -> tuple[list[SettingRow], list[Syst
 
 
 def _read_settings(side: Side) -> tuple[_Settings, str]:
-    """Return the settings, or None and the reason; "" if they were not requested."""
+    """Return the settings and "", or None and the reason why they are unknown.
+
+    The reason is "" if the settings were not requested.
+    """
     for boot in side.bundle.boots[:1]:
         try:
             debug = read_sched_debug(side, boot)
@@ -272,13 +280,11 @@ def _setting_rows(side: str, base: dict[str, str], new: dict[str, str]) -> Itera
 
 
 def _shorten(value: str | None) -> str | None:
-    if value is None or len(value) <= LONGEST_VALUE:
-        return value
-    return f"{value[: LONGEST_VALUE - 1]}…"
+    return None if value is None else cut(value, LONGEST_VALUE)
 
 
 def compare_loaded(base: SideOf[SystemCounts], new: SideOf[SystemCounts]) -> Iterator[CpuRow]:
-    """Compare each CPU of two sides: shares of its time, and interrupts a second."""
+    """Compare each CPU of two sides: shares of its time, and interrupts per second."""
     yield from compare_cpus(base.having(_cpu_values), new.having(_cpu_values))
 
 
@@ -302,7 +308,7 @@ def _per_cpu(
 
 def _cpu_measure(key: CpuKey) -> CpuMeasure:
     if key.unit == "s":
-        # What is said of the sum is of all CPUs.
+        # The meaning of the share for the sum refers to all CPUs, so a single CPU has its own text.
         is_time = key.group == "cpu"
         meaning = _OWN_SHARE if is_time else about(key.group, key.subject, "share").meaning
         return CpuMeasure(f"{key.group} {key.subject}", "", meaning)

@@ -1,32 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Yield findings for changed throttling, CPU time, power, stalls, idle states and interrupts.
 
-Changes that only follow from a longer or shorter run are left out: counts per operation of events
-that come with time (:mod:`schedperf.stats.counted.findings`), and shares of CPU time. All shares
-add up to 1, so one decreases if another increases; the time per operation shows which one changed.
+Changes that only follow from a longer or shorter run are left out: counts per operation of
+clock-driven events (:mod:`schedperf.stats.counted.findings`), and shares of CPU time if the time
+per operation is known. All shares add up to 1, so one decreases if another increases; the time per
+operation shows which one changed.
 """
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from schedperf.evidence import finding
+from schedperf.evidence import joined_finding
 from schedperf.evidence.system.compare import COUNTED_TWICE, NOT_BUSY
 from schedperf.evidence.system.record import Group, SystemCounters, SystemRow
 from schedperf.evidence.system.sums import TOTAL
-from schedperf.model.comparison import Finding
 from schedperf.model.counted import Basis
+from schedperf.model.rows import Row
+from schedperf.model.sections import Finding, Section, data_of
 from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding, write_change
 from schedperf.stats.counted.rates import distance_of
 
-# Per side; the section's tables have every row.
+# Largest number of findings per side; the section's tables have every row.
 MOST_FINDINGS = 4
-# Per group of counters: hundreds of interrupts must leave room for the others.
+# Largest number of findings per group of counters, since there are hundreds of interrupts.
 MOST_OF_GROUP = 2
+# The section with the time of the workload's own tasks, which takes the place of these.
+ACCOUNT = "account"
+_OF_ALL_TASKS: AbstractSet[tuple[Group, str]] = {
+    ("cpu", "user"),
+    ("cpu", "nice"),
+    ("cpu", "system"),
+}
 # A smaller part of the change of busy time is not reported.
 _LEAST_PART = 0.5
 
@@ -34,7 +44,7 @@ _LEAST_PART = 0.5
 class _Rule(NamedTuple):
     """Text of the finding for the rows of one field.
 
-    :param field: None: all fields of the group
+    :param field: None for all fields of the group
     :param bases: in order of preference; only the first with a row is used
     """
 
@@ -99,12 +109,22 @@ _RULES = (
 )
 
 
-@finding("system_changes", SystemCounters)
-def system_changes(data: SystemCounters) -> Iterator[Finding]:
+@joined_finding("system_changes")
+def system_changes(sections: Mapping[str, Section], _: Sequence[Row]) -> Iterator[Finding]:
     """Yield a few changes per side, in the order of the rules, the largest of each rule first.
 
-    A cgroup, idle state or interrupt has one finding, at the point with its largest change.
+    User, nice and system time of the whole machine are left out if the time of the workload's own
+    tasks is known.
+
+    A side has at most ``MOST_FINDINGS``, and ``MOST_OF_GROUP`` per group of counters. A cgroup,
+    idle state or interrupt has one finding: of its first rule, at the point with the largest
+    change.
     """
+    data = data_of(sections, SystemCounters)
+    if data is None:
+        return
+    own = sections.get(ACCOUNT)
+    left_out = _OF_ALL_TASKS if own is not None and own.data is not None else set()
     paces = Paces(_rates(data.rows))
     described: set[tuple[str, str, str]] = set()
     of_side: Counter[str] = Counter()
@@ -113,7 +133,7 @@ def system_changes(data: SystemCounters) -> Iterator[Finding]:
         side, group = row.side, row.group
         subject = (side, group, row.subject)
         is_full = of_side[side] >= MOST_FINDINGS or of_group[side, group] >= MOST_OF_GROUP
-        if not is_full and subject not in described:
+        if not is_full and subject not in described and (group, row.subject) not in left_out:
             described.add(subject)
             of_side[side] += 1
             of_group[side, group] += 1
@@ -159,7 +179,7 @@ def _point_and_node(row: SystemRow) -> tuple[Hashable, ...]:
 
 
 def _without_sums(rows: Sequence[SystemRow]) -> list[SystemRow]:
-    # The sum over cgroups is a finding only if no single cgroup is, e.g. if paths differ.
+    # The sum over cgroups is reported only if no single cgroup has a finding, e.g. if paths differ.
     named = {row.side for row in rows if row.subject != TOTAL}
     return [row for row in rows if row.subject != TOTAL or row.side not in named]
 
@@ -228,7 +248,7 @@ def _describe_part(row: SystemRow, costs: Iterable[SystemRow]) -> str:
 
 def _largest_change(row: SystemRow, *, rises: bool) -> float:
     if None in _ends(row):
-        # Without a ratio (a run has 0), the largest value limits the change.
+        # Without a ratio (if a run has 0), the largest value limits the change.
         return max(*row.values_base, *row.values_new)
     return _change(row, _ends(row)[1 if rises else 0], rises=rises)
 
@@ -255,7 +275,7 @@ def _rates(rows: Iterable[SystemRow]) -> Iterator[SystemRow]:
     """Yield the rates per time, for :class:`schedperf.stats.counted.findings.Paces`.
 
     The share of idle time is the rate of idle time per second: its amount grows with the length of
-    the run. Busy time needs no rate: a share that was already the whole cannot grow.
+    the run. Busy time needs no rate, because a share of 100% cannot grow.
     """
     for row in rows:
         is_time = row.field in ("time", "share") and row.group in ("cpu", "idle")

@@ -12,15 +12,15 @@ from schedperf.model.host import Topology
 from schedperf.model.run import Captured, Operations
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
-# Times that become a share of the run's time, or of the time of all CPUs, have no rate per second.
+# Times that are converted to a share of the run's time or of all CPUs' time, not to a rate.
 STALLS = "pressure"
 CPU_TIMES = ("idle", "cpu")
 # The last snapshot of a task is before its end, so its sums are incomplete, but quotients are
 # valid.
 TASKS = "tasks"
 GUESTS = ("guest", "guest_nice")
-# Counters that a clock drives: ticks, the softirqs that a tick raises, polls of machine checks, and
-# quota periods. Names of interrupts: x86, powerpc and s390; arm64 and RISC-V; guests of Hyper-V.
+# Clock-driven counters: ticks, the softirqs that a tick raises, polls of machine checks, and quota
+# periods. Names of interrupts: x86, powerpc and s390; arm64 and RISC-V; guests of Hyper-V.
 _CLOCKED = (
     ("softirqs", "TIMER"),
     ("softirqs", "SCHED"),
@@ -36,7 +36,7 @@ _CLOCKED = (
     ("interrupts", "riscv-timer"),
     ("interrupts", "Timer broadcast interrupts"),
 )
-# With the number of the timer or of the CPU: HPETs of x86, timers of a Xen guest.
+# Names that end in the number of a timer or CPU: HPETs of x86, timers of a Xen guest.
 _CLOCKED_INTERRUPT = re.compile(r"(?:hpet|timer)\d*")
 _CLOCKED_FIELDS = (("cgroup", "nr_periods"),)
 
@@ -46,7 +46,7 @@ Cpus = Mapping[int | None, int]
 class _Quotient(NamedTuple):
     """A count divided by another one of the same subject.
 
-    :param unit: of the result; "" is a share
+    :param unit: unit of the result; "" for a share
     """
 
     group: str
@@ -70,7 +70,7 @@ _QUOTIENTS = (
 
 
 def count_cpus(topology: Topology) -> Cpus:
-    """Return how many CPUs each node has; under None all of them."""
+    """Return the number of CPUs of each node; the key None has the total."""
     counts: Counter[int | None] = Counter(topology.node_of_cpu().values())
     counts[None] = len(topology.cpus)
     return counts
@@ -79,10 +79,13 @@ def count_cpus(topology: Topology) -> Cpus:
 def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
     """Return the rates, levels and shares of a run.
 
-    Counts are divided by the time between both looks (the run's wall time where that is
-    unknown) and by the operations, unless a clock drives them. Stalls are a share of that time,
-    times of CPUs one of the time of all CPUs, periods with throttling one of all periods. A J/s is
-    a W.
+    Counts are divided by the time between both snapshots (the run's wall time if that is unknown;
+    for a removed cgroup the time until its last snapshot) and by the operations. Clock-driven
+    counts, and counts of a part of the run, are not divided by the operations. Stalls are a share
+    of that time, CPU times and idle times a share of the time of all CPUs, throttled periods a
+    share of all periods. Statistics of tasks are only means and shares. J/s become W.
+
+    :param cpus: result of :func:`count_cpus` for the boot of the run
     """
     counts = run.content.counts
     seconds = run.content.seconds or run.wall_s
@@ -107,7 +110,7 @@ def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
 def _divide(
     key: SystemKey, value: SystemValue, seconds: float | None, ops: Operations | None
 ) -> Iterator[tuple[tuple[SystemKey, Basis], Measure]]:
-    # What was counted for a part of the run has no share in all of its operations.
+    # Counts that cover only a part of the run are not divided by all of its operations.
     has_ops = not (value.is_partial or is_clocked(key))
     return divide(
         {key: Measure(value.value, value.unit)},
@@ -117,7 +120,7 @@ def _divide(
 
 
 def is_clocked(key: SystemKey) -> bool:
-    """Return whether a clock drives a counter, so that per operation it is the length of the run.
+    """Return whether a counter is clock-driven, so that per operation it only shows the duration.
 
     >>> is_clocked(SystemKey("softirqs", "TIMER", "count", None))
     True
@@ -128,10 +131,10 @@ def is_clocked(key: SystemKey) -> bool:
 
 
 def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:
-    """Return which share of the wall time of all CPUs /proc/stat has; None where it is not known.
+    """Return the share of all CPUs' wall time that /proc/stat accounts for; None if unknown.
 
-    Every tick of a CPU is of one kind, idle among them, so it is 1 where none is lost. The time of
-    guests is part of "user" and "nice".
+    Every tick of a CPU has one kind, including idle, so the share is 1 unless ticks are lost. Guest
+    time is included in "user" and "nice".
     """
     seconds, count = run.content.seconds, cpus.get(None)
     times = [

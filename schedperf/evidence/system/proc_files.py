@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse files of /proc that count since the boot: CPU times, stalls and interrupts.
+"""Parse files of /proc with counts since boot: CPU times, stalls and interrupts.
 
-/proc/stat, in ticks of USER_HZ, which is 100 on all of today's architectures (proc_stat(5))::
+/proc/stat, in ticks of USER_HZ, which is 100 on all current architectures (proc_stat(5))::
 
     cpu  244 0 696 2631 6 0 25 0 0 0
     cpu0 48 0 209 690 3 0 6 0 0 0
@@ -22,9 +22,9 @@ waited; the total is in microseconds (Documentation/accounting/psi.rst)::
     LOC:       1664       1746   Local timer interrupts
     ERR:          0
 
-Only online CPUs have a column. Interrupt numbers change between boots, so device interrupts are
-named by the device, and architecture interrupts by their label; the numbered IPIs of arm64
-(``IPI0``) are named by their description.
+/proc/interrupts has columns of online CPUs, /proc/softirqs of possible ones. Interrupt numbers
+change between boots, so device interrupts are named by the device, and architecture interrupts by
+their label; the numbered IPIs of arm64 (``IPI0``) are named by their description.
 
     >>> parse_pressure(["some avg10=6.17 avg60=1.70 avg300=0.38 total=1333957"], "cpu")
     (Pressure(kind='some', total_us=1333957),)
@@ -39,18 +39,19 @@ from msgspec import Struct
 
 from schedperf.evidence.system._counters import MOST_CPUS, SHOWN, parse_count, parse_cpu
 from schedperf.model.errors import InputError
+from schedperf.model.text import cut
 
 KINDS = (
     "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",
 )  # fmt: skip
-# What is counted for all CPUs together: context switches, and tasks that were created.
+# Counts of the whole machine: context switches, and created tasks.
 TOTALS = ("ctxt", "processes")
 
 _CPU_LABEL = re.compile(r"cpu([0-9]{1,5})", re.ASCII)
 _STALLED = re.compile(r"(some|full) (?:[a-z0-9]{1,20}=[0-9.]{1,20} ){0,8}total=([0-9]{1,20})")
-# Large machines have some thousand.
+# Largest number of interrupts; large machines have a few thousand.
 _MOST_LINES = 1 << 15
-# A column has 11 characters.
+# Longest line; a column has 11 characters.
 _LONGEST_LINE = 16 * MOST_CPUS
 _LONGEST_INTERRUPT = 128
 # 32-bit Arm names its fast interrupts on a line without counts (show_fiq_list()).
@@ -59,16 +60,16 @@ _WITHOUT_COUNTS = "FIQ:"
 MODULUS = 2**32
 
 _CPU_COLUMN = re.compile(r"CPU([0-9]{1,5})", re.ASCII)
-# 19 digits are less than 64 bits hold, and the counters have 32.
+# 19 digits fit into 64 bits; the counters have 32 bits.
 _INTERRUPT_COUNTS = re.compile(r"[0-9]{1,19}(?: [0-9]{1,19})*", re.ASCII)
 _NUMBERED_INTERRUPT = re.compile(r"[0-9]+|IPI[0-9]+", re.ASCII)
 
 
 class CpuTimes(Struct, frozen=True, kw_only=True):
-    """One snapshot.
+    """One snapshot of /proc/stat.
 
     :param ticks: by CPU, then by kind of time; older kernels have fewer kinds
-    :param totals: by name, of :data:`TOTALS`
+    :param totals: counts by name, of :data:`TOTALS`
     """
 
     ticks: Mapping[int, Mapping[str, int]]
@@ -78,12 +79,12 @@ class CpuTimes(Struct, frozen=True, kw_only=True):
 def parse_cpu_times(lines: Iterable[str], label: str) -> CpuTimes:
     """Read /proc/stat.
 
-    :raises InputError: it is none, or damaged
+    :raises InputError: the file has another format or is damaged
     """
     ticks: dict[int, dict[str, int]] = {}
     totals: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
-        # The line "intr" has a number for each interrupt, so no line is split whole.
+        # The line "intr" has a number for each interrupt, so lines are not split completely.
         name, _, rest = line.partition(" ")
         where = f"{label}:{number}"
         if match := _CPU_LABEL.fullmatch(name):
@@ -105,10 +106,10 @@ def parse_cpu_times(lines: Iterable[str], label: str) -> CpuTimes:
 
 
 class Pressure(Struct, frozen=True, kw_only=True):
-    """One line.
+    """One line of a file of /proc/pressure.
 
     :param kind: "some" or "full"
-    :param total_us: stalled since the boot, in microseconds
+    :param total_us: stall time since boot, in microseconds
     """
 
     kind: str
@@ -116,9 +117,9 @@ class Pressure(Struct, frozen=True, kw_only=True):
 
 
 def parse_pressure(lines: Iterable[str], label: str) -> tuple[Pressure, ...]:
-    """Read the stall times of one resource.
+    """Parse the stall times of one resource: a file of /proc/pressure.
 
-    :raises InputError: a line is damaged or there twice, or there is none
+    :raises InputError: a line is damaged or duplicate, or there is none
     """
     stalls: dict[str, Pressure] = {}
     for number, line in enumerate(lines, 1):
@@ -141,10 +142,10 @@ def parse_pressure(lines: Iterable[str], label: str) -> tuple[Pressure, ...]:
 class _InterruptLine(Struct, frozen=True, kw_only=True):
     """Counts of one interrupt.
 
-    :param label: as the line begins: "24", "LOC"
+    :param label: first word of the line: "24", "LOC"
     :param name: "virtio3-virtqueues", "LOC", "Rescheduling interrupts"
-    :param is_total: the kernel counts it for all CPUs together
-    :param counts: shape (cpus,) as the table's; (1,) of a total
+    :param is_total: True if the kernel has one count for all CPUs
+    :param counts: shape (cpus,), or (1,) for a total
     """
 
     label: str
@@ -154,9 +155,10 @@ class _InterruptLine(Struct, frozen=True, kw_only=True):
 
 
 class InterruptTable(Struct, frozen=True, kw_only=True):
-    """One snapshot.
+    """One snapshot of /proc/interrupts or /proc/softirqs.
 
-    :param cpus: online CPUs
+    :param cpus: CPUs of the columns, in their order: the online ones in /proc/interrupts, all
+        possible ones in /proc/softirqs
     """
 
     cpus: tuple[int, ...]
@@ -166,7 +168,7 @@ class InterruptTable(Struct, frozen=True, kw_only=True):
 def parse_interrupts(lines: Iterable[str], label: str) -> InterruptTable:
     """Read /proc/interrupts or /proc/softirqs.
 
-    :raises InputError: it is none, or damaged
+    :raises InputError: the file has another format or is damaged
     """
     cpus: tuple[int, ...] = ()
     by_label: dict[str, _InterruptLine] = {}
@@ -206,7 +208,7 @@ def _parse_header(line: str, where: str) -> tuple[int, ...]:
 def _parse_interrupt_line(line: str, columns: int, where: str) -> _InterruptLine:
     label, colon, rest = line.strip().partition(":")
     words = rest.split(None, columns)
-    # ERR and MIS of x86 have one number, and Err of arm64 has words behind its own.
+    # ERR and MIS of x86 have one number, and Err of arm64 has text after its number.
     is_total = label.upper() in {"ERR", "MIS"}
     numbers = words[: 1 if is_total else columns]
     if not colon or not label or len(numbers) != (1 if is_total else columns):
@@ -214,7 +216,7 @@ def _parse_interrupt_line(line: str, columns: int, where: str) -> _InterruptLine
             f"{where}: line of {len(numbers)} counts "
             f"(expected {1 if is_total else columns}); record again"
         )
-    # All at once: large machines have a million of them.
+    # Convert all numbers at once, because large machines have a million.
     if not _INTERRUPT_COUNTS.fullmatch(" ".join(numbers)):
         raise InputError(
             f"{where}: invalid counts {' '.join(numbers)[:SHOWN]!r} (expected "
@@ -223,7 +225,7 @@ def _parse_interrupt_line(line: str, columns: int, where: str) -> _InterruptLine
     counts = np.array([int(number) for number in numbers], dtype=np.uint64)
     text = words[columns] if len(words) > columns else ""
     return _InterruptLine(
-        label=label[:_LONGEST_INTERRUPT],
+        label=cut(label, _LONGEST_INTERRUPT),
         name=_interrupt_name(label, text),
         is_total=is_total,
         counts=counts,
@@ -234,5 +236,5 @@ def _interrupt_name(label: str, text: str) -> str:
     # "PCI-MSI 81921-edge      virtio3-virtqueues": chip, number and trigger come first.
     words = text.strip()
     if not _NUMBERED_INTERRUPT.fullmatch(label) or not words:
-        return label[:_LONGEST_INTERRUPT]
-    return words.rpartition("  ")[2].strip()[:_LONGEST_INTERRUPT]
+        return cut(label, _LONGEST_INTERRUPT)
+    return cut(words.rpartition("  ")[2].strip(), _LONGEST_INTERRUPT)

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
-from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, RateRow
+from schedperf.model.sections import SectionData
 from schedperf.model.units import percent
 
-# In the order of the report.
+# Groups of counters, in the order of the report.
 Group = Literal[
     "cgroup",
     "power",
@@ -23,13 +23,13 @@ Group = Literal[
     "tasks",
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
-# Counters whose subjects the kernel names: they are corrected together.
+# Groups with subjects named by the kernel, which are one family of the multiple-testing correction.
 BY_NAME: tuple[Group, ...] = ("interrupts", "softirqs")
-# What is below 1% of the time or of the periods on both sides explains no change of 1%.
+# A share below 1% of the time or periods on both sides cannot explain a change of 1%.
 LEAST_SHARE = 0.01
-# Fewer events in a run say little, whatever the interval of their rate is.
+# Fewest events per run for a reported change.
 LEAST_EVENTS_OF_CHANGE = 100.0
-# The same in words.
+# The same limit as text.
 LEAST = (
     f"{LEAST_EVENTS_OF_CHANGE:g} events per run (counts) or {percent(LEAST_SHARE)} (shares of "
     "time, of quota periods or of idle-state entries)"
@@ -85,7 +85,7 @@ class SystemRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def statistic(self) -> str:
-        """The field."""
+        """The field, e.g. "time" or "throttled_share"."""
         return self.field
 
     @property
@@ -104,7 +104,7 @@ class SystemRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The counter at the workload and point, and its node."""
+        """Key of the row: side, workload, point, counter and node."""
         counter = self.group, self.subject, self.field, self.node
         return self.side, self.workload, self.point, *counter
 
@@ -119,7 +119,7 @@ class SettingRow(Struct, frozen=True, kw_only=True):
 
 
 class SystemMissing(Struct, frozen=True, kw_only=True):
-    """A file that was not captured on a side, and the reason."""
+    """A file or directory that was not captured on a side, and the reason."""
 
     side: str
     what: str

@@ -30,10 +30,10 @@ from schedperf.evidence.system.compare import (
 )
 from schedperf.evidence.system.measure import Cpus, accounted_share, count_cpus, measure
 from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
+from schedperf.inputs.side import Side
+from schedperf.inputs.symbols.function_names import function_names
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.side import Side
-from schedperf.symbols.function_names import function_names
 
 # Reading task statistics disturbs the tasks, so only instrumented runs have them.
 TASKS_FOLDER = "task_sched"
@@ -43,7 +43,11 @@ Loaded = SideOf[SystemCounts]
 
 @section(SystemCounters)
 def system_counters(sides: Sequence[Side]) -> SystemCounters:
-    """Compare each count of the runs of one workload and point, side by side."""
+    """Compare each counter between the sides, for each workload and point.
+
+    :raises Absent: a side has no run with readable counters, or base has no counter in common with
+        a new side
+    """
     loaded = load_captured(sides, FOLDER, read_system_counters)
     for side, counts in zip(sides, loaded, strict=True):
         if not counts.runs:

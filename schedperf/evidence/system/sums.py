@@ -18,10 +18,10 @@ from schedperf.model.text import list_some
 # Upper limit of the power of a RAPL zone, to detect runs in which it may wrap twice.
 MOST_WATTS = 500.0
 TOTAL = "all limited groups"
-# Counters that are summed over groups. usage is not: a group includes the usage of its children.
+# Counters that are summed over groups; not usage, since a group includes the usage of its children.
 ADDITIVE = ("nr_periods", "nr_throttled", "throttled", "nr_bursts", "burst")
-# The last snapshot of a group that was removed must be in the second half of the run, and where
-# several groups are summed within a tenth of the others' time: what came later is not known.
+# The last snapshot of a removed group must be in the second half of the run, since later counts are
+# unknown. If several groups are summed, their times must agree within a tenth.
 LEAST_OF_RUN = 0.5
 LEAST_OF_OTHERS = 0.9
 # Cumulative counters of a task, which can be summed over tasks.
@@ -38,18 +38,19 @@ _Counts = npt.NDArray[np.uint64]
 
 # Number of counters that a note lists by name.
 _MOST_NAMED = 3
-# Groups and fields whose counts are kept CPU by CPU; they are a few dozen numbers of a CPU.
+# Groups and fields whose counts are kept per CPU: a few dozen numbers per CPU.
 _FIELDS_OF_CPUS = (
     ("cpu", "time"), ("idle", "time"), ("interrupts", "count"), ("softirqs", "count"),
 )  # fmt: skip
-# Subjects of one run: interrupts, cgroups and idle states of a large machine are some thousand.
+# Largest number of subjects per run; a large machine has a few thousand interrupts, cgroups and
+# idle states.
 _MOST_KEYS = 50_000
 
 
 class SystemKey(NamedTuple):
     """Identity of a count: ``SystemKey("idle", "C6", "time", None)``.
 
-    :ivar node: NUMA node; None: the whole machine
+    :ivar node: NUMA node; None for the whole machine
     """
 
     group: Group
@@ -62,9 +63,10 @@ class SystemValue(NamedTuple):
     """A number of one run.
 
     :ivar unit: "1", "s", "J", "Hz", "W"
-    :ivar kind: "count": increase of a counter; "level": a mean
-    :ivar seconds: from the start of the run to the last snapshot of the counter; None: to its end
-    :ivar is_partial: the counter may have increased after its last snapshot
+    :ivar kind: "count": increase of a counter; "level": a mean or a limit
+    :ivar seconds: from the start of the run to the last snapshot of the counter; None for the whole
+        run
+    :ivar is_partial: True if the counter may have increased after its last snapshot
     """
 
     value: float
@@ -89,7 +91,7 @@ class CpuKey(NamedTuple):
 class SystemSums:
     """The sums of one run, and notes on anomalies.
 
-    :param nodes: NUMA node by CPU; without several nodes there are no sums by node
+    :param nodes: NUMA node by CPU; with one node there are no sums per node
     """
 
     def __init__(self, nodes: Mapping[int, int]) -> None:
@@ -101,7 +103,7 @@ class SystemSums:
         self._restarted: dict[str, dict[str, None]] = {}
 
     def note(self, text: str) -> None:
-        """Add a note for the reader."""
+        """Add a note."""
         self._notes[text] = None
 
     @property
@@ -128,12 +130,12 @@ class SystemSums:
         modulus: int | None = None,
         cpu: int | None = None,
     ) -> None:
-        """Add the increase of one counter; nothing if a value is unknown.
+        """Add the increase of one counter; ignore unknown values.
 
-        :param key: with the node None
+        :param key: key with node None
         :param scale: factor from the counter's unit to ``unit``
-        :param modulus: number of values of the counter; None: it does not wrap
-        :param cpu: CPU of the counter; None: the whole machine
+        :param modulus: number of values of the counter; None if it does not wrap
+        :param cpu: CPU of the counter; None for the whole machine
         """
         if before is None or after is None:
             return
@@ -166,7 +168,13 @@ class SystemSums:
             self.add_count(key._replace(node=node), float(grown[nodes == node].sum()), "1")
 
     def add_count(self, key: SystemKey, value: float, unit: str, cpu: int | None = None) -> None:
-        """Add to the counts of a key, of the CPU and of its node."""
+        """Add a value to the sum of a counter, and to the sums of the CPU and its node.
+
+        Beyond ``_MOST_KEYS`` counters, further ones are left out, with a note.
+
+        :param key: key with node None
+        :param cpu: CPU of the counter; None for the whole machine
+        """
         keys = [key]
         if cpu is not None:
             self._add_to_cpu(key, value, unit, cpu)
@@ -186,7 +194,7 @@ class SystemSums:
             counts[cpu] = counts.get(cpu, 0.0) + value
 
     def set_level(self, key: SystemKey, value: float, unit: str) -> None:
-        """Keep a mean."""
+        """Set a level: a mean or a limit."""
         self.counts[key] = SystemValue(value, unit, "level")
 
 
@@ -256,7 +264,7 @@ def add_power(
 ) -> None:
     """Add the energy of energy meters in J, and the mean power of power meters in W.
 
-    :param seconds: time between the snapshots; None: unknown
+    :param seconds: time between the snapshots; None if unknown
     """
     earlier = {(meter.zone, meter.name): meter for meter in before}
     for new in after:
@@ -318,7 +326,7 @@ def add_interrupts(
 def add_cpu_times(sums: SystemSums, before: CpuTimes, after: CpuTimes, *, ticks: int) -> None:
     """Add the CPU times in seconds, context switches and created tasks.
 
-    :param ticks: per second
+    :param ticks: ticks of USER_HZ per second
     """
     for cpu, kinds in after.ticks.items():
         for kind, value in kinds.items():
@@ -337,8 +345,9 @@ class Clock(NamedTuple):
 
 
 class _GroupPart(NamedTuple):
-    # What one group added to a counter, and the last snapshot of the group, which ``is_last`` if
-    # nothing was counted after it. ``seconds``: from the start of the run; None: to its end.
+    # The contribution of one group to a counter. ``is_last``: nothing was counted after the group's
+    # last snapshot. ``seconds``: from the start of the run to that snapshot; None for the whole
+    # run.
     value: float
     seconds: float | None
     is_last: bool
@@ -354,11 +363,12 @@ def add_groups(
 ) -> None:
     """Add the counters of cgroups, and their limits.
 
-    :param during: last snapshot of groups that may be removed before the end of the run
-    :param clock: None: unknown, and groups that were removed have no counts
+    The counters of a group created during the run start at 0. For a removed group, the last
+    snapshot is used, with its time (:attr:`SystemValue.seconds`). A group has no counts, and a
+    note, if its limit was set during the run or its last snapshot is too early.
 
-    The counters of a group created during the run start at 0. For a removed group the last snapshot
-    counts, and the time up to it: :attr:`SystemValue.seconds`.
+    :param during: last snapshot of groups that may be removed before the end of the run
+    :param clock: None if unknown; removed groups then have no counts
     """
     first = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in before}
     at_end = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in after}
@@ -382,7 +392,7 @@ def add_groups(
 
 
 def _seconds_until(group: CpuGroup, clock: Clock | None) -> float:
-    # 0 where it is not known, which is too short for a rate.
+    # 0 if unknown, which is too short for a rate.
     return 0.0 if clock is None else max(group.seen_ns - clock.began_ns, 0) / 1e9
 
 
@@ -400,7 +410,7 @@ def _describe_removed(group: CpuGroup) -> str:
 def _limit_times(
     sums: SystemSums, parts: Mapping[SystemKey, Sequence[_GroupPart]], clock: Clock | None
 ) -> None:
-    # The time that each counter of a group was counted for, all groups of the counter together.
+    # The counting time of each counter, combined over all groups.
     run_s = 0.0 if clock is None else (clock.ended_ns - clock.began_ns) / 1e9
     for key, of_groups in parts.items():
         if all(part.seconds is None for part in of_groups) or key not in sums.counts:
@@ -431,7 +441,7 @@ def _limit_times(
 def _add_group(
     sums: SystemSums, earlier: CpuGroup | None, group: CpuGroup
 ) -> Iterator[tuple[SystemKey, float]]:
-    # Yields what was added to which counter.
+    # Yields the contribution to each counter.
     is_limited = group.quota_s is not None
     for name, count in group.counts.items():
         key = SystemKey("cgroup", group.path, name, None)
@@ -451,7 +461,7 @@ def _add_group(
 
 
 def add_tasks(sums: SystemSums, tasks: WorkloadTasks) -> None:
-    """Sum the scheduler statistics of the workload's tasks, as of the last snapshot of each."""
+    """Sum the scheduler statistics of the workload's tasks, from the last snapshot of each."""
     for task in tasks.tasks:
         for name in TASK_SUMS:
             if name in task.fields:

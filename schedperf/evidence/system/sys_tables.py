@@ -16,7 +16,7 @@ first of ``cpus``. ``time_in_state`` has FREQUENCY_KHZ:TICKS, a tick is 10 ms
     0    2100000  800000   3500000  1234         800000:90,3500000:7  0,1
 
 Meters of energy and power, of powercap (RAPL) and hwmon, which earlier versions recorded. Energy is
-counted in microjoules up to ``max_energy_range_uj``, and from 0 again
+counted in microjoules up to ``max_energy_range_uj``, and then wraps to 0
 (Documentation/power/powercap/powercap.rst)::
 
     zone                                 name       energy_uj   max_energy_range_uj  power_uw
@@ -38,23 +38,24 @@ from schedperf.evidence.system._counters import (
     read_table,
 )
 from schedperf.model.errors import InputError
+from schedperf.model.text import cut
 
 IDLE_COLUMNS = ("cpu", "state", "name", "usage", "time_us", "above", "below", "rejected")
 _LONGEST_STATE = 64
 FREQUENCY_COLUMNS = (
     "cpu", "cur_khz", "min_khz", "max_khz", "total_trans", "time_in_state", "cpus",
 )  # fmt: skip
-# Drivers have some 50 frequencies.
+# Largest number of frequencies; drivers have about 50.
 _MOST_FREQUENCIES = 1024
 POWER_COLUMNS = ("zone", "name", "energy_uj", "max_energy_range_uj", "power_uw")
 _LONGEST_ZONE = 128
 
 
 class IdleState(Struct, frozen=True, kw_only=True):
-    """Counts of one idle state of one CPU since boot; None: not counted by the kernel.
+    """Counts of one idle state of one CPU since boot; None if the kernel does not count.
 
-    :param state: its number, the shallowest is 0
-    :param name: of the driver: "POLL", "C1", "C6"
+    :param state: its number; 0 is the shallowest
+    :param name: the driver's name: "POLL", "C1", "C6"
     """
 
     cpu: int
@@ -68,9 +69,9 @@ class IdleState(Struct, frozen=True, kw_only=True):
 
 
 def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
-    """Read the table.
+    """Parse the table of idle states.
 
-    :raises InputError: it is damaged, or a state is there twice
+    :raises InputError: the table is damaged, or a state is duplicate
     """
     states: dict[tuple[int, int], IdleState] = {}
     for where, row in read_table(lines, IDLE_COLUMNS, label):
@@ -80,7 +81,7 @@ def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
         states[cpu, state] = IdleState(
             cpu=cpu,
             state=state,
-            name=(row["name"] or f"state{state}")[:_LONGEST_STATE],
+            name=cut(row["name"] or f"state{state}", _LONGEST_STATE),
             usage=optional_count(row, "usage", where),
             time_us=optional_count(row, "time_us", where),
             above=optional_count(row, "above", where),
@@ -91,11 +92,11 @@ def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
 
 
 class FrequencyPolicy(Struct, frozen=True, kw_only=True):
-    """One cpufreq policy; None: not provided by the driver.
+    """One cpufreq policy; fields that the driver does not provide are None.
 
     :param cpus: CPUs of the policy; the first one names it
     :param total_trans: frequency transitions since boot
-    :param ticks: of 10 ms since boot, by frequency in kHz; empty if not counted
+    :param ticks: ticks of 10 ms since boot, by frequency in kHz; empty if not counted
     """
 
     cpus: tuple[int, ...]
@@ -107,9 +108,9 @@ class FrequencyPolicy(Struct, frozen=True, kw_only=True):
 
 
 def parse_cpufreq(lines: Iterable[str], label: str) -> tuple[FrequencyPolicy, ...]:
-    """Read the table.
+    """Parse the table of frequencies.
 
-    :raises InputError: it is damaged, or a CPU is there twice
+    :raises InputError: the table is damaged, or two policies have the same first CPU
     """
     policies: dict[int, FrequencyPolicy] = {}
     for where, row in read_table(lines, FREQUENCY_COLUMNS, label):
@@ -143,13 +144,13 @@ def _ticks(row: Row, where: str) -> dict[int, int]:
 
 
 class Meter(Struct, frozen=True, kw_only=True):
-    """One meter.
+    """One meter of energy or power.
 
     :param zone: its directory or file
-    :param name: "package-0", "package-0 core"; no two meters have one
-    :param energy_uj: counted so far, in microjoules; None: it measures power
-    :param energy_range_uj: it wraps there; None: it does not
-    :param power_uw: at this moment, in microwatts; None: it counts energy
+    :param name: "package-0", "package-0 core"; unique
+    :param energy_uj: energy count in microjoules; None for a power meter
+    :param energy_range_uj: value at which it wraps; None if it does not wrap
+    :param power_uw: current power in microwatts; None for an energy meter
     """
 
     zone: str
@@ -160,9 +161,9 @@ class Meter(Struct, frozen=True, kw_only=True):
 
 
 def parse_power(lines: Iterable[str], label: str) -> tuple[Meter, ...]:
-    """Read the table.
+    """Parse the table of energy and power meters.
 
-    :raises InputError: it is damaged, or a meter is there twice
+    :raises InputError: the table is damaged, or a meter is duplicate or has no zone
     """
     meters: dict[str, Meter] = {}
     for where, row in read_table(lines, POWER_COLUMNS, label):
@@ -173,7 +174,7 @@ def parse_power(lines: Iterable[str], label: str) -> tuple[Meter, ...]:
             )
         meters[zone] = Meter(
             zone=zone,
-            name=(row["name"] or zone.rpartition("/")[2])[:_LONGEST_ZONE],
+            name=cut(row["name"] or zone.rpartition("/")[2], _LONGEST_ZONE),
             energy_uj=optional_count(row, "energy_uj", where),
             energy_range_uj=optional_count(row, "max_energy_range_uj", where),
             power_uw=optional_count(row, "power_uw", where),
@@ -182,7 +183,8 @@ def parse_power(lines: Iterable[str], label: str) -> tuple[Meter, ...]:
 
 
 def _with_own_names(meters: Mapping[str, Meter]) -> tuple[Meter, ...]:
-    # Each package has a zone "core" below its own, and intel-rapl-mmio repeats the packages.
+    # Each package has a subzone "core", and intel-rapl-mmio repeats the packages, so names are not
+    # unique.
     taken: set[str] = set()
     named = []
     for zone, meter in meters.items():

@@ -10,9 +10,9 @@
     se.statistics.wait_sum                       :             0.216732
     nr_switches                                  :                   38
 
-Since v5.16 ("sched: Make struct sched_statistics independent of fair sched class") the statistics
-are without ``se.statistics.``; here they always are, and what is left of ``se.`` is gone too. A
-number with six decimals is in milliseconds, any other is a count or a state.
+Since v5.16 ("sched: Make struct sched_statistics independent of fair sched class") the prefix
+``se.statistics.`` is missing; this parser always removes it, and also ``se.``. A number with six
+decimals is in milliseconds, any other is a count or a state.
 
     >>> parse_sched("se.statistics.wait_max : 1.500000", "sched")
     {'wait_max': TaskField(value=0.0015, unit='s')}
@@ -24,12 +24,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import Count, decode
 from schedperf.evidence.system._counters import SHOWN
+from schedperf.inputs.bundle.json import Count, decode
 from schedperf.model.errors import InputError
 
 MOST_TASKS = 4096
-# Some 60 fields, and a line for each NUMA node.
+# Limit on fields: about 60, and one line per NUMA node.
 MOST_FIELDS = 2048
 
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9_.>-]{0,79})\s*:\s*(-?[0-9]{1,20})(\.[0-9]{6})?", re.ASCII)
@@ -45,10 +45,10 @@ class TaskField(Struct, frozen=True, kw_only=True):
 
 
 class TaskSched(Struct, frozen=True, kw_only=True):
-    """The last look at one task.
+    """The statistics of one task in its last snapshot.
 
-    :param seen_ns: when it was, CLOCK_MONOTONIC
-    :param comm: its name; None where the text is without
+    :param seen_ns: time of the snapshot, CLOCK_MONOTONIC
+    :param comm: its name; None if the text does not contain it
     :param fields: by name: "nr_switches", "wait_sum", "avg.util_avg"
     """
 
@@ -62,8 +62,8 @@ class TaskSched(Struct, frozen=True, kw_only=True):
 class WorkloadTasks(Struct, frozen=True, kw_only=True):
     """The tasks of one run.
 
-    :param looks: how often they were looked at
-    :param left_out: tasks beyond those that are kept
+    :param looks: number of snapshots
+    :param left_out: number of tasks beyond the limit
     """
 
     looks: int
@@ -72,7 +72,7 @@ class WorkloadTasks(Struct, frozen=True, kw_only=True):
 
 
 class _Look(Struct, frozen=True, kw_only=True):
-    """The last look at one task, as it was written."""
+    """The last snapshot of one task, as text."""
 
     pid: Count
     tid: Count
@@ -81,7 +81,7 @@ class _Look(Struct, frozen=True, kw_only=True):
 
 
 class _Looks(Struct, frozen=True, kw_only=True):
-    """What tasks.json holds."""
+    """The contents of tasks.json."""
 
     schema: Literal["schedperf/task_sched/1"]
     looks: Count
@@ -92,7 +92,7 @@ class _Looks(Struct, frozen=True, kw_only=True):
 def parse_task_sched(content: bytes, label: str) -> WorkloadTasks:
     """Read tasks.json.
 
-    :raises InputError: it is damaged, or of another form
+    :raises InputError: the file is damaged or has another format
     """
     recorded = decode(content, _Looks, label)
     return WorkloadTasks(
@@ -116,9 +116,9 @@ def _task(look: _Look, label: str) -> TaskSched:
 
 
 def parse_sched(text: str, label: str) -> dict[str, TaskField]:
-    """Read the text of one task; lines without a number, and one that is cut off, are left out.
+    """Parse the text of one task; skip lines that are not a name with a number.
 
-    :raises InputError: it has more fields than a kernel writes, or none
+    :raises InputError: the text has no fields, or more lines than a kernel writes
     """
     lines = text.split("\n")
     fields: dict[str, TaskField] = {}

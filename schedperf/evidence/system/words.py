@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the meaning of each system counter, and the kernel function that increments it.
 
-Derived from the kernel's own documents (admin-guide/pm/cpuidle.rst, accounting/psi.rst,
-scheduler/sched-bwc.rst) and from the named functions of Linux 6.12.
+The texts are derived from the kernel's documentation (admin-guide/pm/cpuidle.rst,
+accounting/psi.rst, scheduler/sched-bwc.rst) and from the named functions of Linux 6.12.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ("frequency", "min"): About("lowest allowed CPU frequency, mean over CPUs"),
     ("frequency", "max"): About("highest allowed CPU frequency, mean over CPUs"),
     ("cpu", "share"): About("share of total CPU time", "account_process_tick()"),
-    ("cpu", "time"): About("CPU time, summed over CPUs", "account_process_tick()"),
+    ("cpu", "time"): About("CPU time", "account_process_tick()"),
     ("tasks", "wait_mean"): About(
         "mean time that a runnable task waited for its CPU", "update_stats_wait_end_fair()"
     ),
@@ -95,7 +95,20 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ),
     ("tasks", "iowait_mean"): About("mean duration of an I/O wait", "io_schedule()"),
 }
-# The root group has no statistics of its own: the kernel sums cpustat over CPUs, as in /proc/stat.
+# Meaning of the columns of /proc/stat (proc_stat(5)); processes are not distinguished.
+_CPU_TIMES: Mapping[str, str] = {
+    "user": "in user mode, all tasks",
+    "nice": "in user mode, all niced tasks: other load, unless the workload is niced",
+    "system": "in kernel mode, all tasks",
+    "idle": "of idle CPUs",
+    "iowait": "of idle CPUs with a task that waits for I/O",
+    "irq": "in interrupt handlers",
+    "softirq": "in softirqs",
+    "steal": "that the hypervisor gave to other guests",
+    "guest": "of guests (user includes it)",
+    "guest_nice": "of niced guests (nice includes it)",
+}
+# The root group has no separate statistics: the kernel sums cpustat over CPUs, as in /proc/stat.
 ROOT = "/"
 _ROOT: Mapping[str, str] = {
     "usage": "CPU time of all tasks and interrupts, sum of cpustat over CPUs",
@@ -118,7 +131,7 @@ _SOFTIRQS: Mapping[str, str] = {
     "HRTIMER": "hrtimer_run_softirq()",
     "RCU": "rcu_core()",
 }
-# x86 has short names; arm64 has the words of smp.c.
+# Names of x86 are short; those of arm64 are the descriptions in smp.c.
 _INTERRUPTS: Mapping[str, About] = {
     "LOC": About("local timer interrupts", "hrtimer_interrupt()"),
     "RES": About("rescheduling IPIs", "scheduler_ipi()"),
@@ -150,13 +163,20 @@ def about(group: Group, subject: str, field: str) -> About:
         return _about_pressure(subject)
     if group == "cpu" and subject in _TOTALS:
         return _TOTALS[subject]
+    if (group, field) in _FIELDS and group == "cpu" and subject in _CPU_TIMES:
+        counted = _FIELDS[group, field]
+        return counted._replace(meaning=f"{counted.meaning} {_CPU_TIMES[subject]}")
     if group == "cgroup" and subject == ROOT and field in _ROOT:
         return About(_ROOT[field], "root_cgroup_cputime()")
+    if group in ("softirqs", "interrupts"):
+        return _about_interrupts(group, subject)
+    return _FIELDS.get((group, field), About("counted by the kernel"))
+
+
+def _about_interrupts(group: Group, subject: str) -> About:
     if group == "softirqs":
         return About("number of softirqs of this type", _SOFTIRQS.get(subject, ""))
-    if group == "interrupts":
-        return _INTERRUPTS.get(subject, About("number of interrupts of this device or type"))
-    return _FIELDS.get((group, field), About("counted by the kernel"))
+    return _INTERRUPTS.get(subject, About("number of interrupts of this device or type"))
 
 
 def _about_pressure(subject: str) -> About:

@@ -21,20 +21,20 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.json import Count, Sentence, decode
 from schedperf.evidence.wakeup_latency.histogram import BINS
 from schedperf.evidence.wakeup_latency.record import Event, Source
+from schedperf.inputs.bundle.json import MOST_HISTOGRAM_VALUES, Count, Sentence, decode
 
 # NR_CPUS and MAX_NUMNODES of the largest configurations.
 MOST_CPUS, MOST_NODES = 8192, 1024
-# The collector has room for 16 commands on each of 8192 CPUs, and counts the others together.
+# Limit on rows: the collector has room for 16 commands on each of 8192 CPUs, and merges all others.
 MOST_ROWS = 1 << 18
 MOST_NOTES = 256
-# Longer than any run.
+# Upper limit on durations; no run takes longer.
 MOST_SECONDS = 1e8
 # A comm has 15 bytes; other tools append pids.
 LONGEST_COMMAND = 64
-# Commands for which the collector had no room.
+# Name of the commands for which the collector had no room.
 OTHERS = "(other commands)"
 
 Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
@@ -45,10 +45,10 @@ Bin = tuple[Annotated[int, Meta(ge=0, lt=BINS)], Count]
 class Waits(Struct, frozen=True, kw_only=True):
     """Waits of one command for one CPU.
 
-    :param event: what a wait is
-    :param cpu: None: not recorded, or of all CPUs
-    :param bins: number of waits by bin; None: only the maximum is known
-    :param above: waits that are only known to be longer than all bins that were recorded
+    :param event: kind of wait
+    :param cpu: None if not recorded or for all CPUs
+    :param bins: number of waits by bin; None if only the maximum is known
+    :param above: waits that are only known to exceed all recorded bins
     :param count: number of waits
     """
 
@@ -64,9 +64,9 @@ class Waits(Struct, frozen=True, kw_only=True):
 class WakeupCapture(Struct, frozen=True, kw_only=True):
     """The waits of one run.
 
-    :param nodes: NUMA node by CPU; empty: not recorded
-    :param types: type of core by CPU, of host.json; empty: all CPUs have one type
-    :param resolution_ns: of a wait; that of the bins is added
+    :param nodes: NUMA node by CPU; empty if not recorded
+    :param types: type of core by CPU, from host.json; empty if all CPUs have the same type
+    :param resolution_ns: resolution of a wait; the bins add theirs
     :param lost: events that were lost, by kind
     :param zeros: printed delays that are not counted, because they are 0
     """
@@ -106,7 +106,10 @@ class _Document(Struct, frozen=True, kw_only=True):
     notes: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_NOTES)]
 
     def __post_init__(self) -> None:
-        """Refuse bins and rows that come twice: their sum would be counted twice."""
+        """Refuse duplicate bins and rows, which would be counted twice.
+
+        :raises ValueError: a row or a bin is duplicate
+        """
         rows = [(row.command, row.cpu) for row in self.rows]
         if len(set(rows)) < len(rows):
             raise ValueError("two rows of one command and CPU (expected one)")
@@ -121,7 +124,7 @@ def parse_wakeups(content: bytes, label: str) -> WakeupCapture:
     :param label: bundle and member, for messages
     :raises BundleError: invalid content
     """
-    document = decode(content, _Document, label)
+    document = decode(content, _Document, label, MOST_HISTOGRAM_VALUES)
     return WakeupCapture(
         source=document.mechanism,
         waits=tuple(_waits(document)),

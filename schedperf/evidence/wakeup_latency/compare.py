@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare percentiles and distributions of waits of two sides, with intervals over runs or boots.
 
-A percentile of a run is one value, however many waits it is taken of: waits of one run are not
-independent of each other.
+A percentile of a run is one value, because waits within a run are not independent.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
+from functools import partial
 
 import numpy as np
-import scipy
 
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture
 from schedperf.evidence.wakeup_latency.histogram import BINS, Histogram, edges
@@ -35,10 +32,9 @@ from schedperf.evidence.wakeup_latency.subjects import (
     choose_subjects,
     count_waits,
 )
-from schedperf.model.counted import CpuRow
-from schedperf.model.run import Captured, SideOf
+from schedperf.model.counted import CpuRow, Rate
+from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.model.units import NANOSECOND_S
-from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 from schedperf.stats.counted.distributions import CpuMeasure, compare_cpus, compare_places
 from schedperf.stats.counted.rates import (
     LEAST_EVENTS_OF_FINDING,
@@ -47,14 +43,18 @@ from schedperf.stats.counted.rates import (
     Question,
     compare_rates,
 )
+from schedperf.stats.one_side import (
+    Interval,
+    compared_runs,
+    interval_of_mean,
+    interval_of_median,
+)
 
-# Commands of a point with a distribution, those with the most waits.
+# Largest number of commands per point with a distribution: those with the most waits.
 MOST_DISTRIBUTIONS = 4
-# Edges of a distribution; more bins are joined.
+# Largest number of edges of a distribution; with more, bins are joined.
 MOST_EDGES = 64
-# Natural logarithm of the largest number.
-LARGEST_LOG = 709.0
-# Of the waits; a larger loss could change a percentile.
+# Largest acceptable share of lost waits; a larger loss could change a percentile.
 LARGEST_LOSS = 0.001
 CPU_MEASURES = {
     CpuMeasure(
@@ -64,15 +64,15 @@ CPU_MEASURES = {
 }  # fmt: skip
 
 _Key = tuple[Subject, Statistic]
-# Percentiles by row and side, each with its boot.
-_Values = Mapping[Question[_Key], Sequence[tuple[int, float]]]
+# A percentile of each run.
+_Values = Mapping[RunKey, float]
 
 
 class PooledSide:
     """The runs of a side, with the waits of each subject summed.
 
     :ivar captured: the runs as they were captured
-    :ivar pooled: the same runs
+    :ivar pooled: the same runs, with the waits of each subject summed
     """
 
     def __init__(self, side: SideOf[WakeupCapture]) -> None:
@@ -80,7 +80,7 @@ class PooledSide:
         self.pooled: SideOf[PooledRun] = side.having(lambda run: pool(run.content))
 
     def measures(self, subjects: Subjects) -> SideOf[Measures[_Key]]:
-        """Return the statistics of the subjects in each run."""
+        """Return the percentiles and maxima of the subjects in each run, in s."""
         return self.pooled.having(
             lambda run: {
                 ((subject, name), "share"): Measure(value, "s", is_maximum=name == "max")
@@ -92,16 +92,17 @@ class PooledSide:
 
 
 def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupRow], list[str]]:
-    """Return the rows of each point, and a note of commands without rows.
+    """Return the rows of each point, and a note if commands have no rows.
 
-    :param new: None: base is the only side
+    :param new: None if there is only base
+    :return: the rows; and a list with the note, or an empty list
     """
     sides = [base] if new is None else [base, new]
     waits = [count_waits(side.pooled) for side in sides]
     subjects, dropped = choose_subjects([side.pooled for side in sides])
     measured = [side.measures(subjects) for side in sides]
     rates = compare_rates(measured[0], None if new is None else measured[1])
-    values = [_by_question(side) for side in measured]
+    values = [_by_question(measured[0]), {} if new is None else _by_question(measured[1])]
     reason = None if new is None else why_not(base.captured, new.captured)
     name = sides[-1].captured.name
     rows: list[WakeupRow] = []
@@ -109,8 +110,10 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
     for question in sorted(rates, key=lambda question: _position(question, points, subjects)):
         subject, statistic = question.key
         rate = rates[question] if reason is None else rates[question].without_comparison()
-        interval_of = interval_of_median if statistic == "max" else interval_of_mean
-        bounds = [interval_of(of_side.get(question, ())) for of_side in values]
+        base_values, new_values = (of_side.get(question, {}) for of_side in values)
+        of_base, of_new = _intervals(
+            rates[question], base_values, new_values, is_maximum=statistic == "max"
+        )
         counts = [
             of_side.get((question.workload, question.point, subject), 0.0) for of_side in waits
         ]
@@ -124,17 +127,17 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
             command=subject.command,
             node=subject.node,
             quantile=statistic,
-            base_low=bounds[0][0],
-            base_high=bounds[0][1],
-            new_low=bounds[1][0] if new else None,
-            new_high=bounds[1][1] if new else None,
+            base_low=of_base[0],
+            base_high=of_base[1],
+            new_low=of_new[0],
+            new_high=of_new[1],
             waits_base=counts[0],
             waits_new=counts[1] if new else 0.0,
             reason=reason,
             **rate.as_fields(),
         )
         rows.append(row)
-    return rows, [_say_dropped(dropped)] if dropped else []
+    return rows, [_dropped_note(dropped)] if dropped else []
 
 
 def _position(
@@ -145,79 +148,41 @@ def _position(
     return points.index(at), subjects[at].index(subject), STATISTICS.index(statistic)
 
 
-def _say_dropped(dropped: int) -> str:
+def _dropped_note(dropped: int) -> str:
     return (
         f"commands not listed: {dropped} (at most {MOST_COMMANDS} with at least "
         f"{LEAST_EVENTS_OF_FINDING:g} waits in each run are listed); `all commands` includes them"
     )
 
 
-def _by_question(side: SideOf[Measures[_Key]]) -> _Values:
-    values: dict[Question[_Key], list[tuple[int, float]]] = {}
+def _by_question(side: SideOf[Measures[_Key]]) -> Mapping[Question[_Key], _Values]:
+    values: dict[Question[_Key], dict[RunKey, float]] = {}
     for run in side.runs:
         for (key, basis), measure in run.content.items():
             question = Question(*run.key.at, key, basis)
-            values.setdefault(question, []).append((run.key.boot, measure.value))
+            values.setdefault(question, {})[run.key] = measure.value
     return values
 
 
-def interval_of_mean(
-    values: Sequence[tuple[int, float]],
-) -> tuple[float | None, float | None]:
-    """Return Student's 95% CI of the geometric mean; (None, None) of fewer than two values.
-
-    Runs of one boot are not independent of it: with several boots, the wider of the intervals over
-    runs and over boots counts. If a value is 0, the interval is that of the arithmetic mean.
-
-    :param values: boot and value of each run
-    """
-    is_log = all(value > 0.0 for _, value in values)
-    write = math.log if is_log else float
-    boots: dict[int, list[float]] = {}
-    for boot, value in values:
-        boots.setdefault(boot, []).append(write(value))
-    runs = [value for of_boot in boots.values() for value in of_boot]
-    units = [fmean(of_boot) for of_boot in boots.values()]
-    halves = [_half_width(some) for some in (runs, units) if len(some) >= FEWEST_RUNS]
-    if not halves:
-        return None, None
-    centre = fmean(units if len(units) >= FEWEST_RUNS else runs)
-    low, high = centre - max(halves), centre + max(halves)
-    if not is_log:
-        return max(0.0, low), high
-    # Of two runs that are far apart the upper bound may be too large for a float.
-    return math.exp(low), math.exp(high) if high < LARGEST_LOG else None
-
-
-def interval_of_median(
-    values: Sequence[tuple[int, float]],
-) -> tuple[float | None, float | None]:
-    """Return the exact 95% CI of the median of maxima; (None, None) of fewer than six.
-
-    It lies between two of the values, by the binomial distribution (Hollander, Wolfe & Chicken,
-    "Nonparametric Statistical Methods", 3rd ed., section 3.6). Of several boots, the maximum of
-    each counts.
-
-    :param values: boot and maximum of each run
-    """
-    boots: dict[int, float] = {}
-    for boot, value in values:
-        boots[boot] = max(value, boots.get(boot, value))
-    ordered = sorted(boots.values() if len(boots) > 1 else (value for _, value in values))
-    n = len(ordered)
-    # How many of n coins show heads in at most 2.5% of all cases: so many values lie outside.
-    heads = scipy.special.bdtr(range(n), n, 0.5)
-    outside = int((heads <= (1.0 - CONFIDENCE) / 2.0).sum())
-    return (ordered[outside - 1], ordered[-outside]) if outside else (None, None)
-
-
-def _half_width(values: Sequence[float]) -> float:
-    quantile = float(scipy.special.stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2.0))
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+def _intervals(
+    rate: Rate, base: _Values, new: _Values, *, is_maximum: bool
+) -> tuple[Interval, Interval]:
+    """Return the 95% CIs of the values of base and of new, over the row's units of replication."""
+    if is_maximum:
+        interval_of = interval_of_median
+    else:
+        is_log = all(value > 0.0 for value in (*base.values(), *new.values()))
+        interval_of = partial(interval_of_mean, is_log=is_log)
+    runs = compared_runs([*base], [*new], rate.replication) if new else ([*base], [])
+    first, second = (
+        interval_of([values[run] for run in of_side], of_side, rate.replication)
+        for values, of_side in zip((base, new), runs, strict=True)
+    )
+    return first, second
 
 
 def why_not(base: SideOf[WakeupCapture], new: SideOf[WakeupCapture]) -> str | None:
-    """Return why two sides cannot be compared; None: they can."""
+    """Return why two sides cannot be compared; None if they can."""
     sources = [
         " or ".join(sorted({run.content.source for run in side.runs})) for side in (base, new)
     ]
@@ -236,7 +201,7 @@ def why_not(base: SideOf[WakeupCapture], new: SideOf[WakeupCapture]) -> str | No
 
 
 def compare_distributions(base: PooledSide, new: PooledSide | None) -> Iterator[WaitsBelow]:
-    """Yield the distribution functions of the first commands with rows."""
+    """Yield distribution functions of the first commands that have rows, for each point."""
     reason = None if new is None else why_not(base.captured, new.captured)
     subjects, _ = choose_subjects([side.pooled for side in (base, new) if side is not None])
     others = {} if new is None else new.pooled.by_point()
@@ -275,13 +240,19 @@ def compare_distributions(base: PooledSide, new: PooledSide | None) -> Iterator[
 def _histograms(runs: Sequence[Captured[PooledRun]], subject: Subject) -> list[Captured[Histogram]]:
     nothing = Pooled(None, 0, 0)
     found = [(run, run.content.get(subject, nothing).histogram) for run in runs]
-    return [run.having(histogram) for run, histogram in found if histogram is not None]
+    return [
+        run.having(histogram)
+        for run, histogram in found
+        # A distribution of no waits has no shares.
+        if histogram is not None and histogram.total > 0
+    ]
 
 
 def choose_edges(histograms: Sequence[Histogram]) -> list[int]:
-    """Return bins at whose lower edges distribution functions are compared.
+    """Return the numbers of the bins at whose lower edges distribution functions are compared.
 
-    From below the shortest wait to above the longest, in steps of equal ratio.
+    These are every n-th bin from that of the shortest wait on, and the bin after that of the
+    longest wait: at most ``MOST_EDGES`` + 1.
     """
     used = np.flatnonzero(np.sum([each.counts for each in histograms], axis=0))
     first, last = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)

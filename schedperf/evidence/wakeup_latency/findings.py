@@ -11,25 +11,29 @@ from schedperf.evidence.wakeup_latency.record import (
     WakeupRow,
     WakeupTypeRow,
 )
-from schedperf.model.comparison import Finding
 from schedperf.model.counted import RateRow
+from schedperf.model.sections import Finding
 from schedperf.model.text import join_names
 from schedperf.model.units import scale_for
 from schedperf.model.verdict import count_units
 from schedperf.stats.counted.findings import rate_finding, write_change
 from schedperf.stats.counted.rates import LEAST_EVENTS_OF_FINDING, distance_of
 
-# Per side and point; the section's table has all of them.
+# Largest number of findings per side and point; the section's table has all rows.
 MOST_FINDINGS = 4
-# The percentile that stands for a command, if it changed; else the one that changed most. The
-# maximum is one wait of each run, and says little of the next run's.
+# The percentile that is reported for a command if it changed; else the one that changed most. The
+# maximum is a single wait per run and hardly reproducible.
 PREFERRED: Statistic = "p99"
 MEDIAN: Statistic = "p50"
 
 
 @finding("wakeup_latency", WakeupLatency)
 def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
-    """Yield one finding per command whose percentiles changed, the largest changes first."""
+    """Yield one finding per command whose percentiles changed, the largest changes first.
+
+    Each side and point has at most ``MOST_FINDINGS``. All commands together have a finding only if
+    no single command has one.
+    """
     points: dict[tuple[str, str, str], dict[str, list[WakeupRow]]] = {}
     for row in record.rows:
         if row.node is None and row.quantile != "max":
@@ -38,7 +42,7 @@ def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
     for commands in points.values():
         changed = [(_chosen(rows), rows) for rows in commands.values() if any(map(_counts, rows))]
         named = [(row, rows) for row, rows in changed if row.command]
-        # All commands changed because one of them did.
+        # A change of the sum over all commands follows from that of a single command.
         ordered = sorted(named or changed, key=lambda item: -distance_of(item[0].ratio))
         for row, rows in ordered[:MOST_FINDINGS]:
             yield _describe("wakeup_latency", row, name_of(row), _median(row, rows))
@@ -46,7 +50,10 @@ def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
 
 @finding("wakeup_core_types", WakeupLatency)
 def core_types(record: WakeupLatency) -> Iterator[Finding]:
-    """Yield the type of CPU core whose waits changed most, where those of another did not."""
+    """Yield, per side and point, the type of CPU core whose waits changed most.
+
+    There is no finding if the waits of all types changed.
+    """
     points: dict[tuple[str, str, str], dict[str, list[WakeupTypeRow]]] = {}
     for row in record.core_types:
         if row.quantile != "max":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Histograms of waits with bins of equal relative width, as the collector counts them.
+"""Define the histograms of waits that the collector counts, with bins of equal relative width.
 
 Bins are 4 ns wide up to 64 ns; then each power of two has 16 of them, so that a percentile is known
 within 1/16 of its value::
@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-# Of the collector and its BPF program.
+# The same numbers as in the collector and its BPF program.
 UNIT_NS, STEPS, BINS = 4, 16, 512
-# A percentile needs one wait that is longer; of 100000 waits, 99.9% leave a few more than 99.
+# Fewest waits above a percentile, with a tolerance for the float error of counts such as 100000 *
+# (1 - 0.999).
 FEWEST_BEYOND = 1.0
 ROUNDING = 1e-9
 
@@ -27,7 +28,7 @@ Counts = npt.NDArray[np.int64]
 
 
 def bin_of(ns: int) -> int:
-    """Return the number of the bin of a wait."""
+    """Return the number of the bin of a wait in ns; longer waits are in the last bin."""
     units = max(0, ns) // UNIT_NS
     power = max(0, units.bit_length() - STEPS.bit_length())
     return min(power * STEPS + (units >> power), BINS - 1)
@@ -41,10 +42,10 @@ def edges(number: int) -> tuple[int, int]:
 
 
 class Histogram(Struct, frozen=True):
-    """Waits by duration.
+    """Number of waits by duration.
 
     :param counts: shape (BINS,)
-    :param above: waits that are only known to be longer than all bins that were recorded
+    :param above: waits that are only known to exceed all recorded bins
     :param max_ns: the longest wait
     """
 
@@ -67,7 +68,9 @@ class Histogram(Struct, frozen=True):
         return int(self.counts.sum()) + self.above
 
     def quantile(self, part: float) -> float | None:
-        """Return a percentile in ns, interpolated in its bin; None if too few waits are longer.
+        """Return a percentile in ns, interpolated within its bin.
+
+        None if too few waits are longer, or if it is above all recorded bins.
 
         :param part: between 0 and 1
         """
@@ -84,7 +87,11 @@ class Histogram(Struct, frozen=True):
         return float(min(low + inside * (min(high, self.max_ns) - low), self.max_ns))
 
     def shares_below(self, numbers: Iterable[int]) -> list[float]:
-        """Return the share of the waits that are shorter than the lower edge of each bin."""
+        """Return the share (0 to 1) of the waits that are shorter than the lower edge of each bin.
+
+        :param numbers: numbers of the bins
+        :raises ZeroDivisionError: there are no waits
+        """
         sums = np.concatenate(([0], np.cumsum(self.counts)))
         total = self.total
         return [float(sums[number]) / total for number in numbers]

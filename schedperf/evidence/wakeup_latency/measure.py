@@ -11,10 +11,10 @@ from schedperf.model.units import NANOSECOND_S
 
 
 class Subject(NamedTuple):
-    """Whose waits are summed.
+    """The tasks whose waits are summed.
 
-    :param command: "": all commands
-    :param node: NUMA node that the tasks ran on; None: all nodes
+    :param command: "" for all commands
+    :param node: NUMA node that the tasks ran on; None for all nodes
     """
 
     event: Event
@@ -25,7 +25,7 @@ class Subject(NamedTuple):
 class Pooled(NamedTuple):
     """The waits of one subject in one run.
 
-    :param histogram: None: only the maximum is known
+    :param histogram: None if only the maximum is known
     """
 
     histogram: Histogram | None
@@ -37,7 +37,10 @@ PooledRun = Mapping[Subject, Pooled]
 
 
 def pool(capture: WakeupCapture) -> PooledRun:
-    """Return the waits of a run by event, of all commands and of each, of all nodes and of each."""
+    """Return the waits of a run by event: in total, per command, and both per node if several.
+
+    Waits that rtla measured of its own threads have no total.
+    """
     parts: dict[Subject, list[Waits]] = {}
     is_numa = len(set(capture.nodes.values())) > 1
     for waits in capture.waits:
@@ -47,7 +50,7 @@ def pool(capture: WakeupCapture) -> PooledRun:
 
 
 def _subjects(waits: Waits, nodes: Mapping[int, int]) -> Iterator[Subject]:
-    # A tool that measures with threads of its own has no other commands.
+    # A tool that measures its own threads has no other commands.
     commands = ("", waits.command) if waits.event in ("wakeup", "runnable") else (waits.command,)
     node = None if waits.cpu is None else nodes.get(waits.cpu)
     for command in commands:
@@ -86,7 +89,12 @@ def statistics(pooled: Pooled) -> Iterator[tuple[Statistic, float]]:
 
 
 def of_cpus(capture: WakeupCapture, part: float) -> dict[int, float]:
-    """Return a percentile of the wakeup latency of all commands on each CPU, in s."""
+    """Return a percentile of the wakeup latency of all commands per CPU, in s.
+
+    CPUs on which it is unknown are left out.
+
+    :param part: between 0 and 1
+    """
     by_cpu: dict[int, list[Waits]] = {}
     for waits in capture.waits:
         if waits.event == "wakeup" and waits.cpu is not None:

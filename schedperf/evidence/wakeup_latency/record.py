@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
-from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, Places, RateRow
+from schedperf.model.sections import SectionData
 
 Source = Literal[
     "bpf",
@@ -22,7 +22,7 @@ Statistic = Literal["p50", "p90", "p99", "p99.9", "max"]
 
 QUANTILES: Mapping[Statistic, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 STATISTICS: tuple[Statistic, ...] = (*QUANTILES, "max")
-# What a wait of each kind is called, and from when to when it lasts.
+# The name of each kind of wait, with its start and end.
 WAITS: Mapping[Event, tuple[str, str]] = {
     "wakeup": ("wakeup latency", "from the wakeup until the task runs"),
     "runnable": ("delay", "from the wakeup or the preemption until the task runs"),
@@ -37,7 +37,7 @@ WAITS: Mapping[Event, tuple[str, str]] = {
 
 
 class WakeupSide(Struct, frozen=True, kw_only=True):
-    """What was recorded of one side."""
+    """The recorded runs of one side."""
 
     side: str
     runs: int
@@ -73,12 +73,12 @@ class WakeupRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """Whose waits, and which statistic of them."""
+        """Key of the row: side, workload, point, event, command, node and statistic."""
         return self.side, self.workload, self.point, *self.subject, self.quantile
 
     @property
     def subject(self) -> tuple[Event, str, int | None]:
-        """Whose waits these are."""
+        """The event, and the command and node whose waits these are."""
         return self.event, self.command, self.node
 
     @property
@@ -88,7 +88,7 @@ class WakeupRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the two sides are not comparable."""
+        """Why the two sides are not comparable; None if they are."""
         return self.reason
 
 
@@ -101,7 +101,7 @@ class WakeupTypeRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The type, and which statistic of its waits."""
+        """Key of the row: side, workload, point, event, core type and statistic."""
         return self.side, self.workload, self.point, self.event, self.core_type, self.quantile
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture, parse_wakeups
 from schedperf.evidence.wakeup_latency.compare import (
@@ -15,29 +14,36 @@ from schedperf.evidence.wakeup_latency.compare import (
     compare_distributions,
     compare_rows,
 )
-from schedperf.evidence.wakeup_latency.core_types import compare_core_types
 from schedperf.evidence.wakeup_latency.record import WakeupLatency, WakeupSide
 from schedperf.evidence.wakeup_latency.texts import parse_latency, parse_rtla, parse_timehist
+from schedperf.evidence.wakeup_latency.waits_by_core_type import compare_core_types
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
 from schedperf.model.run import SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.side import Side
+from schedperf.runs.cpus_of_types import type_of_cpu
 
 FOLDER = "wakeup_latency"
-# The collector's file, and the texts that importers copy.
+# The collector's file, and the files that importers copy.
 PARSERS: Mapping[str, Callable[[bytes, str], WakeupCapture]] = {
     "wakeups.json": parse_wakeups,
     "timehist.txt": parse_timehist,
     "latency.txt": parse_latency,
     "rtla.txt": parse_rtla,
 }
-# 8192 CPUs with 16 commands, each in 30 bins, have 40 MB. A line of timehist has 100 bytes.
+# Limit on the file size: 8192 CPUs with 16 commands, each in 30 bins, need 40 MB. A line of
+# timehist has 100 bytes.
 LARGEST_BYTES = 64 << 20
 
 
 @section(WakeupLatency)
 def wakeup_latency(sides: Sequence[Side]) -> WakeupLatency:
-    """Compare the waits of each workload and point, side by side."""
+    """Compare the waits between the sides, for each workload and point.
+
+    :raises Absent: a side has no run with a readable capture, or the sides have no command with
+        wakeups in common
+    """
     loaded = load_captured(sides, FOLDER, _read)
     for side, captured in zip(sides, loaded, strict=True):
         if not captured.runs:
@@ -55,19 +61,19 @@ def _read(side: Side, run: Run) -> WakeupCapture:
         f"{run.folder}/{FOLDER}/wakeups.json",
     )
     parse = PARSERS[name.rpartition("/")[2]]
-    capture = parse(side.bundle.read(name, LARGEST_BYTES), name)
+    capture = parse(side.bundle.read_captured(name, LARGEST_BYTES), name)
     return replace(capture, types=_types_of(side, run.boot))
 
 
 def _types_of(side: Side, boot: int) -> Mapping[int, str]:
     hosts = (each.host for each in side.bundle.boots if each.number == boot)
-    return next((host.topology.type_of_cpu() for host in hosts), {})
+    return next((type_of_cpu(host.topology.types) for host in hosts), {})
 
 
 def analyse_sides(sides: Sequence[SideOf[WakeupCapture]]) -> WakeupLatency:
-    """Compare each side with the first; a single side gets its percentiles.
+    """Compare each side with the first; return percentiles only for a single side.
 
-    :param sides: each with a run
+    :param sides: sides with at least one run
     """
     base, *others = [PooledSide(side) for side in sides]
     compared: Sequence[tuple[PooledSide, PooledSide | None]] = [(base, new) for new in others] or [

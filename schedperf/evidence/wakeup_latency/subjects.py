@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Choose the commands that have rows: those that wake up often in each run.
+"""Select the commands that get rows: those that wake up often in each run.
 
-A machine runs hundreds of commands. Those of some runs only are background load, and each row
-makes the correction for multiple testing stricter for all others.
+A machine runs hundreds of commands. Commands that occur only in some runs are background load, and
+each row makes the multiple-testing correction stricter for all others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,17 +11,17 @@ from schedperf.evidence.wakeup_latency.measure import PooledRun, Subject
 from schedperf.model.run import SideOf
 from schedperf.stats.counted.rates import LEAST_EVENTS_OF_FINDING
 
-# Commands of a point and event with rows.
+# Largest number of commands with rows per point and event.
 MOST_COMMANDS = 8
 
-# By workload and point.
+# Runs by workload and point.
 Subjects = Mapping[tuple[str, str], Sequence[Subject]]
 # Mean number of waits per run, by workload, point and subject.
 MeanWaits = Mapping[tuple[str, str, Subject], float]
 
 
 def count_waits(side: SideOf[PooledRun]) -> MeanWaits:
-    """Return the mean number of waits per run."""
+    """Return the mean number of waits over all runs of a point, by workload, point and subject."""
     sums: dict[tuple[str, str, Subject], int] = {}
     runs = {at: len(members) for at, members in side.by_point().items()}
     for run in side.runs:
@@ -32,11 +32,11 @@ def count_waits(side: SideOf[PooledRun]) -> MeanWaits:
 
 
 def choose_subjects(sides: Sequence[SideOf[PooledRun]]) -> tuple[Subjects, int]:
-    """Return the subjects of each point in the order of their rows, and how many were left out.
+    """Return the subjects of each point in row order, and the number of commands left out.
 
     All commands together come first, then those with the most waits; all nodes before each node.
 
-    :return: the number of commands that wake up too seldom, or come after the most frequent ones
+    :return: the second value counts commands that wake up too rarely or exceed the limit
     """
     points: dict[tuple[str, str], list[PooledRun]] = {}
     for side in sides:
@@ -61,7 +61,8 @@ def choose_subjects(sides: Sequence[SideOf[PooledRun]]) -> tuple[Subjects, int]:
 
 
 def _rank(known: Iterable[Subject], runs: Sequence[PooledRun]) -> dict[Subject, tuple[str, int]]:
-    # Of all commands 0, of the most frequent one 1; without what has no rows.
+    # Rank of each command: 0 for all commands together, 1 for the most frequent one; without
+    # commands that have no rows.
     whole = [subject for subject in known if subject.node is None]
     waits = {one: [run[one].waits if one in run else 0 for run in runs] for one in whole}
     ranks: dict[Subject, tuple[str, int]] = {}

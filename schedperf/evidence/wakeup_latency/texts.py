@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""Parse waits that other tools print: ``perf sched timehist``, ``perf sched latency`` and rtla.
+r"""Parse waits in output of ``perf sched timehist``, ``perf sched latency`` and rtla.
 
-``perf sched timehist`` prints each time that a task ran, with the delay before it in ms::
+``perf sched timehist`` prints a line each time a task ran, with the preceding delay in ms::
 
     >>> text = b'''\
     ...            time    cpu  task name                       wait time  sch delay   run time
@@ -13,30 +13,17 @@ r"""Parse waits that other tools print: ``perf sched timehist``, ``perf sched la
     >>> [(one.command, one.cpu, one.max_ns) for one in parse_timehist(text, "timehist.txt").waits]
     [('migration', 0, 4000), ('python', 1, 7000)]
 
-Its delay is the time from the wakeup until the task runs (from sched_waking, if that was recorded).
-It is 0.000 both after a preemption and after a wakeup that took less than 1 us, so zeros are not
-counted.
+The delay is the time from the wakeup (from sched_waking, if recorded) until the task runs. It is
+0.000 both after a preemption and after a wakeup that took less than 1 us, so zeros are not counted.
 
-``perf sched latency`` prints the maximum and the average of each command, of wakeups and
-preemptions together: a maximum cannot be compared with one of wakeups alone. rtla prints
-histograms.
+``perf sched latency`` prints the maximum and the average of each command over wakeups and
+preemptions, which is not comparable with a maximum over wakeups alone. rtla prints histograms.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Literal
 
-from schedperf.benchmarks import BadLine
-from schedperf.benchmarks.rtla import (
-    LAST,
-    columns_of,
-    context_of,
-    read_histograms,
-    to_count,
-)
-from schedperf.benchmarks.rtla import (
-    Histogram as Printed,
-)
 from schedperf.evidence.wakeup_latency.capture import (
     LONGEST_COMMAND,
     MOST_CPUS,
@@ -46,26 +33,38 @@ from schedperf.evidence.wakeup_latency.capture import (
 )
 from schedperf.evidence.wakeup_latency.histogram import bin_of
 from schedperf.evidence.wakeup_latency.record import Event
+from schedperf.inputs.benchmarks import BadLine
+from schedperf.inputs.benchmarks.rtla import (
+    LAST,
+    columns_of,
+    context_of,
+    read_histograms,
+    to_count,
+)
+from schedperf.inputs.benchmarks.rtla import (
+    Histogram as Printed,
+)
+from schedperf.inputs.bundle.lines import stream_lines
 from schedperf.model.errors import InputError
 from schedperf.model.units import NANOSECOND_S
 
 Kind = Literal["timehist", "latency", "rtla"]
 
 US_NS, MS_NS = 1_000, 1_000_000
-# So much of a text is enough to recognise it; perf prints warnings first.
+# Number of bytes that are searched to recognise a text; perf prints warnings first.
 HEAD_BYTES = 1 << 14
 
 _TIMEHIST_TITLE = re.compile(r"^ *time +cpu .*\bsch delay\b", re.MULTILINE)
 _LATENCY_TITLE = re.compile(r"^ *Task +\| +Runtime ms +\|", re.MULTILINE)
 _RTLA_TITLE = re.compile(r"^# RTLA (?:timerlat|osnoise) histogram", re.MULTILINE)
 _MS = r"\d{1,9}\.\d{3}"
-# With the options -V, --state and -n there is more between and behind these columns.
+# The options -V, --state and -n add text between and after these columns.
 _RAN = re.compile(
     r" *\d{1,12}\.\d{6} \[(\d{1,6})\] +(?:[-is]+ +)?(\S.{0,60}?)\[\d{1,8}(?:/\d{1,8})?\] +"
     rf"{_MS} +({_MS}) +{_MS}(?:\s.*)?",
     re.ASCII,
 )
-# Wide numbers fill their columns: "max:1232.087 ms".
+# Wide numbers leave no space in their columns: "max:1232.087 ms".
 _DELAYED = re.compile(
     r" *(\S.{0,60}?):(?:\(\d{1,8}\)|\d{1,8}) *\| *[\d.]{1,20} ms \| *(\d{1,12}) \| avg: *"
     rf"[\d.]{{1,20}} ms \| max: *({_MS}) ms \|.*",
@@ -81,7 +80,7 @@ _EVENTS: dict[str, Event] = {
 
 
 def recognise(content: bytes) -> Kind | None:
-    """Return which tool printed a text; None if it is none of these."""
+    """Return what printed a text: "timehist" or "latency" of perf sched, or "rtla"; else None."""
     head = content[:HEAD_BYTES].decode(errors="replace")
     titles: dict[Kind, re.Pattern[str]] = {
         "timehist": _TIMEHIST_TITLE,
@@ -95,7 +94,7 @@ def parse_timehist(content: bytes, label: str) -> WakeupCapture:
     """Parse the output of ``perf sched timehist``.
 
     :param label: bundle and member, for messages
-    :raises InputError: it has no line of a task that waited
+    :raises InputError: the text has no line of a task that waited, or too many commands
     """
     bins: dict[tuple[str, int], dict[int, int]] = {}
     longest: dict[tuple[str, int], int] = {}
@@ -183,7 +182,7 @@ def parse_rtla(content: bytes, label: str) -> WakeupCapture:
     """Parse the histograms of ``rtla timerlat hist`` or ``rtla osnoise hist``.
 
     :param label: bundle and member, for messages
-    :raises InputError: it has no histogram, or one is damaged
+    :raises InputError: the text has no histogram, several, or a damaged one
     """
     histograms = [*read_histograms(_lines(content), label)]
     if len(histograms) != 1:
@@ -207,7 +206,7 @@ def parse_rtla(content: bytes, label: str) -> WakeupCapture:
 
 
 def _rtla_column(printed: Printed, position: int) -> Waits:
-    # Counts of a bin are of waits from its number to the next; those beyond the last bin are
+    # A bin counts waits from its number to the next number; longer waits than the last bin are
     # counted as "over".
     unit_ns = round(printed.scale / NANOSECOND_S)
     rows = ((number, where[2].split()[1 + position]) for number, where in printed.rows.items())
@@ -232,8 +231,8 @@ def _rtla_column(printed: Printed, position: int) -> Waits:
     )
 
 
-def _lines(content: bytes) -> Sequence[str]:
-    return content.decode(errors="replace").replace("\r\n", "\n").split("\n")
+def _lines(content: bytes) -> Iterator[str]:
+    return (line.rstrip("\r\n") for line in stream_lines(content))
 
 
 def _lost(line: str) -> int:
@@ -247,5 +246,5 @@ def _to_ns(ms: str) -> int:
 
 
 def _command(name: str) -> str:
-    # As the collector does: "kworker/0:1-events" is "kworker".
+    # Shortened as by the collector: "kworker/0:1-events" becomes "kworker".
     return name.strip().partition("/")[0][:LONGEST_COMMAND] or name.strip()[:LONGEST_COMMAND]

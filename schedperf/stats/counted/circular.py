@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Phases of periodic timers as directions on a circle: how concentrated, how far apart.
+"""Circular statistics of the phases of periodic timers: concentration and distance.
 
 A timer that expires at a fraction f of its period is a unit vector of the angle 2 pi f. The
 mean resultant length of n of them is R = |sum of vectors| / n: 1 where all agree, near 0
@@ -19,7 +19,7 @@ TURN = 2.0 * math.pi
 class Direction(NamedTuple):
     """A mean direction.
 
-    :param part: of a turn, from 0 to below 1
+    :param part: fraction of a turn, from 0 to below 1
     :param length: the mean resultant length, from 0 to 1
     """
 
@@ -28,12 +28,12 @@ class Direction(NamedTuple):
 
 
 def mean_direction(parts: Iterable[float]) -> Direction | None:
-    """Return the mean direction of parts of a turn; None of none."""
+    """Return the mean direction of fractions of a turn; None if there are none."""
     return _mean([(part, 1) for part in parts])
 
 
 def direction_of_bins(counts: Sequence[int]) -> Direction | None:
-    """Return the mean direction of what was counted in equal parts of a turn; None of none.
+    """Return the mean direction of a histogram over one turn; None if it has no counts.
 
     :param counts: shape (bins,)
     """
@@ -46,13 +46,13 @@ def _mean(weighted: Sequence[tuple[float, int]]) -> Direction | None:
         return None
     cosines = math.fsum(count * math.cos(TURN * part) for part, count in weighted) / total
     sines = math.fsum(count * math.sin(TURN * part) for part, count in weighted) / total
-    # A small negative angle modulo a turn is rounded to the whole turn.
+    # Modulo a turn, a small negative angle can round up to the whole turn.
     part = math.atan2(sines, cosines) / TURN % 1.0
     return Direction(part=0.0 if part == 1.0 else part, length=min(1.0, math.hypot(cosines, sines)))
 
 
 def distance(a: float, b: float) -> float:
-    """Return how far two parts of a turn are from each other: 0 to 0.5.
+    """Return the distance of two fractions of a turn: 0 to 0.5.
 
     >>> distance(0.95, 0.05)
     0.10000000000000009

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare how counts are distributed over CPUs, pairs of nodes and bins, and their means over runs.
+"""Compare how counts are distributed over CPUs, pairs of nodes and bins; average them over runs.
 
-Places of one kind are a family: each is tested on the plain values, so that a place that counted
-nothing is a number like any other, and p is corrected for all places of the family. The test is
-Welch's, and for interleaved sides t of the differences of the rounds, as it is of the sums.
+Places (CPUs, pairs of nodes or bins) of one kind are a family: each place is tested on the plain
+values, so that a count of 0 is a valid value, and p is corrected for all places of the family. The
+test is Welch's; for interleaved sides, it is the paired t test on rounds, as for sums.
 
 >>> base, new = [{0: 1.0, 1: 5.0}, {0: 1.1, 1: 5.1}], [{0: 9.0, 1: 5.0}, {0: 9.1, 1: 5.2}]
 >>> from schedperf.model.run import RunKey
@@ -14,8 +14,8 @@ Welch's, and for interleaved sides t of the differences of the rounds, as it is 
 ((0, 1), (True, False))
 """
 
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,33 +23,34 @@ import numpy.typing as npt
 import scipy
 from msgspec import Struct
 
-from schedperf.model.comparison import Replication
 from schedperf.model.counted import Bins, CpuRow, Places
-from schedperf.model.run import Captured, SideOf
+from schedperf.model.rows import Replication
+from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
+from schedperf.stats.one_side import gather_units, interval_of_mean, replication_of
 
 Floats = npt.NDArray[np.float64]
 Place = TypeVar("Place", bound=Hashable)
-# What a run counted, by place; a place that was not looked at is not there.
+# The counts of a run by place; places that were not measured are missing.
 PlacedRuns = Sequence[Captured[Mapping[Place, float]]]
-# Bins of a drawing; more are joined.
+# Largest number of bins of a drawing; with more, bins are joined.
 MOST_BINS = 24
-# Of the events of a side: the last bin has at least so many of them.
+# Smallest fraction of a side's events in the last bin.
 _FEWEST_LAST = 0.005
 
 
-# What runs counted in each bin, shape (bins,) each.
+# The counts of each run by bin, shape (bins,) each.
 _BinnedRuns = Sequence[Captured[Sequence[int]]]
-# Numbers of the first and of the last bin that are joined to one.
+# Indices of the first and the last bin that are joined to one.
 _Joined = tuple[int, int]
 
 
 class Grid(Places, Generic[Place], frozen=True, kw_only=True):
-    """The answer for each place.
+    """The comparison of each place.
 
-    :param places: shape (places,), as all others
+    :param places: shape (places,), like all other arrays
     """
 
     places: tuple[Place, ...]
@@ -62,23 +63,26 @@ def compare_places(
     *,
     is_comparable: bool = True,
 ) -> Grid[Place]:
-    """Compare the places of two sides, or show those of one.
+    """Compare the places of two sides, or describe those of one.
 
-    Of interleaved sides rounds are compared, by the rule of :func:`schedperf.stats.compare_runs`,
-    and runs without a counterpart are left out. Runs of one boot are not independent of it, so
-    where both sides have several boots and no rounds, the means of boots are compared as well, and
-    the less certain answer counts.
+    If the sides are interleaved, rounds are compared, by the rule of
+    :func:`schedperf.stats.compare_runs`, and runs without a counterpart are left out. Runs of one
+    boot are not independent, so if both sides have several boots and no rounds, the means of boots
+    are compared as well, and the less certain result counts. Unless boots are compared, a place
+    that some run did not measure gets no interval.
 
-    :param new: empty: base is alone
-    :param places: in this order; None: all that any run looked at, in the order in which they come
-    :param is_comparable: False: values only, and nothing is said of their difference
+    :param base: runs, with the value of each place
+    :param new: runs of the other side; empty if there is only base
+    :param places: the places in output order; None for all that a run measured, in order of
+        appearance
+    :param is_comparable: False to return values only, without a comparison
     """
     if places is None:
         places = list(dict.fromkeys(key for run in (*base, *new) for key in run.content))
     replication, units, (low, high, p) = _test(base, new, places)
     if not is_comparable:
         low, high, p = (np.full(len(places), np.nan) for _ in range(3))
-    # Equal numbers that never vary are equal; different ones have no chance to be compared with.
+    # Equal values without variance are equal (p = 1); different ones without variance have no p.
     same = (low == 0.0) & (high == 0.0)
     q = false_discovery(p, np.zeros(len(places), dtype=np.int64))
     return Grid(
@@ -100,7 +104,7 @@ def compare_places(
 def _test(
     base: PlacedRuns[Place], new: PlacedRuns[Place], places: Sequence[Place]
 ) -> tuple[Replication, list[Floats], tuple[Floats, Floats, Floats]]:
-    # What is independent, its values of both sides, and lower bound, upper bound and p.
+    # The unit of replication, the values of both sides, and lower bound, upper bound and p.
     sides = (base, new)
     runs = [_rows(side, places) for side in sides]
     rounds = _rounds(base, new)
@@ -118,14 +122,14 @@ def _test(
         _units(rows, boots_of_side, list(dict.fromkeys(boots_of_side)))
         for rows, boots_of_side in zip(runs, boots, strict=True)
     ]
-    # Both have to show it: boots that happen to agree do not show how much runs scatter.
+    # Both tests must be significant: boots that agree by chance underestimate the scatter of runs.
     low, high, p = _welch(*units)
     widest = np.fmin(among_runs[0], low), np.fmax(among_runs[1], high), np.fmax(among_runs[2], p)
     return "boots", units, widest
 
 
 def _rounds(base: PlacedRuns[Place], new: PlacedRuns[Place]) -> list[int]:
-    # Those in which both sides ran; none where they are too few, or share the boots of each other.
+    # Rounds in which both sides ran; none if they are too few or share boots.
     theirs = {run.key.round for run in new}
     shared = [
         run.key.round for run in base if run.key.round is not None and run.key.round in theirs
@@ -137,7 +141,7 @@ def _rounds(base: PlacedRuns[Place], new: PlacedRuns[Place]) -> list[int]:
 
 
 def _rows(side: PlacedRuns[Place], places: Sequence[Place]) -> Floats:
-    # Shape (runs, places); NaN where a run did not look.
+    # Shape (runs, places); NaN for a place that a run did not measure.
     return np.array(
         [[run.content.get(key, np.nan) for key in places] for run in side], dtype=np.float64
     ).reshape(len(side), len(places))
@@ -158,8 +162,8 @@ def _means(rows: Floats) -> Floats:
 
 
 def _welch(base: Floats, new: Floats) -> tuple[Floats, Floats, Floats]:
-    # As schedperf.stats.welch, for all places at once; a place that some run did not look at has no
-    # interval.
+    # Like schedperf.stats.welch, for all places at once; a place that some run did not measure has
+    # no interval.
     nothing = np.full(base.shape[1], np.nan)
     if min(len(base), len(new)) < FEWEST_RUNS:
         return nothing, nothing, nothing
@@ -173,7 +177,7 @@ def _welch(base: Floats, new: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _paired(base: Floats, new: Floats) -> tuple[Floats, Floats, Floats]:
-    # As _welch, of the differences of the rounds; shape (rounds, places) each.
+    # Like _welch, for the differences of the rounds; shape (rounds, places) each.
     apart = new - base
     total = _squared_error(apart)
     exact = np.where(total == 0.0, apart[0], apart.mean(axis=0))
@@ -188,7 +192,7 @@ def _student(difference: Floats, error: Floats, df: Floats) -> tuple[Floats, Flo
 
 
 def _squared_error(side: Floats) -> Floats:
-    # The rounding of the mean would spoil the zero of equal values.
+    # Rounding of the mean would make the variance of equal values positive.
     spread = np.ptp(side, axis=0)
     variance: Floats = np.where(spread == 0.0, 0.0, side.var(axis=0, ddof=1) / len(side))
     return variance
@@ -206,13 +210,15 @@ def compare_bins(
     is_comparable: bool = True,
     is_trimmed: bool = True,
 ) -> Bins:
-    """Compare the share of the events that is in each bin.
+    """Compare the share of events in each bin; join neighbouring bins if there are more than 24.
 
-    :param base: runs of one side, all with as many bins
-    :param edges: the lower one of each bin, shape (bins,); the last bin is open
-    :param is_comparable: False: shares only, and nothing is said of their difference
-    :param is_trimmed: rare bins at the end are joined to one that is open; else all are kept, and
-        the last one ends where a turn ends
+    :param base: runs of one side, each with its count of events per bin, shape (bins,)
+    :param new: runs of the other side; empty if there is only base
+    :param edges: lower edge of each bin, shape (bins,); the last bin has no upper edge
+    :param is_comparable: False to return shares only, without a comparison
+    :param is_trimmed: True to leave out empty bins before the first event and to join rare bins at
+        the end; False to keep the whole range
+    :raises ValueError: ``is_trimmed`` is True and no run has events
     """
     sides = (base, new)
     sums = [_sum(side) for side in sides]
@@ -233,7 +239,8 @@ def _sum(side: _BinnedRuns) -> list[int]:
 
 
 def _range(sums: Sequence[Sequence[int]]) -> _Joined:
-    # From the first bin that has any to the last one behind which there is next to nothing.
+    # From the first bin with events to the last one that has, with all later ones, at least
+    # _FEWEST_LAST of the events.
     counted = [side for side in sums if any(side)]
     first = min(next(index for index, count in enumerate(side) if count) for side in counted)
     last = first
@@ -250,7 +257,7 @@ def _join(bins: _Joined) -> list[_Joined]:
 
 
 def _shares(counts: Sequence[int], joined: Sequence[_Joined]) -> dict[int, float]:
-    # The last one has all that comes behind it; a run without events has no shares.
+    # The last bin includes all later ones; a run without events has no shares.
     total = sum(counts)
     ends = [last for _, last in joined[:-1]] + [len(counts) - 1]
     return {
@@ -261,9 +268,9 @@ def _shares(counts: Sequence[int], joined: Sequence[_Joined]) -> dict[int, float
 
 
 class CpuMeasure(NamedTuple):
-    """What is measured of a CPU.
+    """A quantity that is measured per CPU.
 
-    :param unit: "1/s", "s/s"; "" for a share of its time
+    :param unit: "1/s", "s/s"; "" for a share of the CPU's time
     """
 
     name: str
@@ -271,7 +278,7 @@ class CpuMeasure(NamedTuple):
     meaning: str
 
 
-# Of one run: the values of each CPU, by measure.
+# The values of each CPU in one run, by measure.
 CpuValues = Mapping[CpuMeasure, Mapping[int, float]]
 
 
@@ -281,11 +288,13 @@ def compare_cpus(
     *,
     invalid: frozenset[str] = frozenset(),
 ) -> Iterator[CpuRow]:
-    """Yield each measure of each point, CPU by CPU; one that is 0 on all of them is left out.
+    """Yield one row per point and measure, which compares the CPUs of both sides.
 
-    :param new: None: base is alone
+    All CPUs of a row are one family of tests. Measures that are 0 on all CPUs are skipped, and
+    points that ``new`` lacks.
+
+    :param new: None if there is only base
     :param invalid: names of measures whose values are shown and not compared
-    One measure is a family of tests.
     """
     others = {} if new is None else new.by_point()
     for (workload, point), runs in base.by_point().items():
@@ -318,51 +327,45 @@ def _placed(
     return [run.having(run.content[measure]) for run in runs if measure in run.content]
 
 
-class _Means(Struct, frozen=True, kw_only=True):
-    """Means of numbers that are never negative, in their unit.
+class Mean(NamedTuple):
+    """The mean of non-negative numbers.
+
+    :param ci_low: lower bound of its 95% CI; None with fewer than two units of replication
+    """
+
+    mean: float
+    ci_low: float | None
+    ci_high: float | None
+
+
+class Means(Struct, frozen=True, kw_only=True):
+    """Means of several numbers of the same runs, in their unit.
 
     :param replication: what n counts
-    :param mean: shape (numbers,), as all that follow
-    :param ci_low: lower bound of the 95% CI of the mean; None with fewer than two values
+    :param means: one per number, in the order of the columns
     """
 
     replication: Literal["runs", "boots"]
     n: int
-    mean: list[float]
-    ci_low: list[float | None]
-    ci_high: list[float | None]
+    means: list[Mean]
 
 
-def means_over_runs(values: Floats, boots: Sequence[int]) -> _Means:
-    """Return the mean of each column with Student's interval.
-
-    Runs of one boot are not independent of it, so where there are several boots, the means of
-    boots count as well, and the wider interval is given.
+def means_over_runs(values: Floats, runs: Sequence[RunKey]) -> Means:
+    """Return the arithmetic mean of each column over the runs or boots, with its 95% CI.
 
     :param values: shape (runs, numbers), runs >= 1, none of them negative
-    :param boots: of each run
+    :param runs: the run of each row of ``values``
     """
-    numbers = np.array(boots)
-    units = np.array([values[numbers == boot].mean(axis=0) for boot in dict.fromkeys(boots)])
-    has_boots = len(units) >= FEWEST_RUNS
-    half = np.fmax(_half_width_of_mean(values), _half_width_of_mean(units))
-    mean = (units if has_boots else values).mean(axis=0)
-    return _Means(
-        replication="boots" if has_boots else "runs",
-        n=len(units) if has_boots else len(values),
-        mean=mean.tolist(),
-        ci_low=_known_ends(np.maximum(mean - half, 0.0)),
-        ci_high=_known_ends(mean + half),
+    replication = replication_of(runs)
+    units = gather_units(list(range(len(runs))), runs, replication)
+    return Means(
+        replication=replication,
+        n=len(units),
+        means=[_mean_of(column, runs, replication) for column in values.T.tolist()],
     )
 
 
-def _half_width_of_mean(values: Floats) -> Floats:
-    if len(values) < FEWEST_RUNS:
-        return np.full(values.shape[1], np.nan)
-    quantile = float(scipy.special.stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2.0))
-    half: Floats = quantile * values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    return half
-
-
-def _known_ends(values: Floats) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]
+def _mean_of(values: list[float], runs: Sequence[RunKey], replication: Replication) -> Mean:
+    units = gather_units(values, runs, replication)
+    interval = interval_of_mean(values, runs, replication, is_log=False)
+    return Mean(fmean(map(fmean, units)), *interval)

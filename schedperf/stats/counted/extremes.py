@@ -2,12 +2,11 @@
 """Compare rare long latencies: how many samples exceed a threshold, and the maxima of runs.
 
 Counts above thresholds are rare events in many samples, so they are compared as counts
-(:mod:`schedperf.stats._counts`): Poisson, with the variance between runs where it is larger. Runs
-of one boot are not independent, so where both sides have several boots, the counts of a boot are
-added.
+(:mod:`schedperf.stats._counts`): Poisson, with the variance between runs if it is larger. Runs of
+one boot are not independent, so if both sides have several boots, the counts of a boot are added.
 
-A maximum grows with the number of samples, so only maxima of runs of equally many samples may be
-compared.
+A maximum grows with the number of samples, so maxima are compared only between runs with the same
+number of samples.
 """
 
 from collections.abc import Sequence
@@ -15,21 +14,21 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from schedperf.model.comparison import Replication
+from schedperf.model.rows import Replication
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._counts import ComparedCounts, compare_counts
 from schedperf.stats._rows import FEWEST_BOOTS
 
-# A maximum of n samples of exponential tails grows with log n: 10% more samples add 0.1 of the
-# scale of the tail.
+# A maximum of n samples of exponential tails grows with log n: 10% more samples raise it by 0.1
+# times the scale of the tail.
 LARGEST_SAMPLES_RATIO = 1.1
 
 
 class Counted(Struct, frozen=True, kw_only=True):
-    """What one run counted.
+    """The counts of one run.
 
     :param samples: number of all samples
-    :param above: of these, above each threshold
+    :param above: number of samples above each threshold
     """
 
     boot: int
@@ -43,7 +42,10 @@ def compare_exceedances(
     """Compare the shares of samples above each threshold.
 
     :param base: runs, all with the same thresholds
-    :return: the comparison, one line per threshold; the unit of replication, and its sample sizes
+    :param new: runs with these thresholds, too
+    :return: the comparison, one line per threshold; the unit of replication; and the sample sizes
+        in this unit, base first
+    :raises ValueError: a side has no runs, or a run or boot has no samples
     """
     replication = _replication([[run.boot for run in side] for side in (base, new)])
     sides = [_units(side, replication) for side in (base, new)]
@@ -62,14 +64,14 @@ def compare_exceedances(
 
 
 def correct(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values that are corrected for multiple testing; None stays None."""
+    """Return p values corrected for multiple testing, all as one family; None stays None."""
     p = np.array([np.nan if value is None else value for value in p_values], dtype=np.float64)
     corrected = false_discovery(p, np.zeros(len(p), dtype=np.intp))
     return [None if np.isnan(q) else float(q) for q in corrected]
 
 
 def have_equal_samples(base: float, new: float) -> bool:
-    """Return whether maxima of so many samples can be compared.
+    """Return whether numbers of samples differ by at most 10%, so that maxima can be compared.
 
     >>> have_equal_samples(60_000, 60_300), have_equal_samples(60_000, 30_000)
     (True, False)

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Describe a changed rate as a finding: its change in per cent, the interval, and its cause.
+"""Describe a changed rate as a finding: its change in percent, the interval, and its cause.
 
-A count per operation is the count per second times the seconds per operation. If an operation
-takes 20% longer, counts driven by the clock, such as ticks and their softirqs, are 20% higher per
-operation without being a reason. The rates themselves show this, without a list of names: the count
-of a reason changed per second too.
+A count per operation is the count per second times the seconds per operation. If an operation takes
+20% longer, counts driven by the clock, such as ticks and their softirqs, are 20% higher per
+operation without being a cause. The count of a cause also changes per second, so causes are
+recognized without a list of names.
 """
 
 import math
 from collections.abc import Iterable
 
-from schedperf.model.comparison import Better, Finding
 from schedperf.model.counted import RateRow
+from schedperf.model.rows import Better
+from schedperf.model.sections import Finding
 from schedperf.model.verdict import SMALLEST_EFFECT, count_units
 
 CO_OCCURS = "correlated; causation not shown"
-# Larger changes, in per cent, are printed without decimals.
+# Changes of at least this many percent are printed without decimals.
 LARGE_PERCENT = 100.0
 
 
@@ -31,10 +32,12 @@ def rate_finding(
     better: Better | None = None,
     attribution: str = CO_OCCURS,
 ) -> Finding:
-    """Return the finding that a row proves.
+    """Return the finding of a significant row; its value is the change in percent.
 
     :param rule: the finding rule's name
-    :param section: whose row it is
+    :param section: name of the section that the row belongs to
+    :param clause: a field of :class:`~schedperf.model.sections.Finding`, as are the parameters
+        below
     """
     return Finding(
         id=f"{rule}#{row.row}",
@@ -55,7 +58,7 @@ def rate_finding(
 
 
 def describe_interval(row: RateRow, *remarks: str) -> str:
-    """Return `` (95% CI [+1%, +2%], remark)``; "" where neither is known."""
+    """Return `` (95% CI [+1%, +2%], remark)``; "" without an interval and remarks."""
     interval = _interval(row)
     interval_text = "" if interval is None else f"95% CI [{interval[0]:+.0f}%, {interval[1]:+.0f}%]"
     details = ", ".join(filter(None, (interval_text, *remarks)))
@@ -83,25 +86,30 @@ def _percent(ratio: float) -> float:
 
 
 class Paces:
-    """The rates per second of counts that also have a rate per operation.
+    """The rates per second of counts, to judge their rates per operation.
 
-    :param rates: rows by time
+    :param rates: rows whose basis is "time"
     """
 
     def __init__(self, rates: Iterable[RateRow]) -> None:
         self._rates = {row.identity: row for row in rates}
 
     def is_reason(self, row: RateRow) -> bool:
-        """Return whether a row changed for another reason than the duration of an operation.
+        """Return whether a row changed for a reason other than the duration of an operation.
 
-        True if the rate per second changed significantly in the same direction, if an operation
-        takes as long as before, or if the rate per second is unknown.
+        True if the rate per second changed significantly in the same direction, if the duration of
+        an operation changed by less than 1%, if the rate per second is unknown, and for rows that
+        are not per operation.
         """
         rate = self._rate_of(row)
         return rate is None or _moves_alike(row, rate) or _takes_as_long(row, rate)
 
     def describe(self, row: RateRow) -> str:
-        """Write the change of the rate per second: ``per second +10% [+2%, +18%]``, or ""."""
+        """Describe the change of the rate per second: ``per second +10% [+2%, +18%]``.
+
+        Without a ratio, return both rates: ``per second 0 -> 27``. Return "" if the rate is
+        unknown, and for rows that are not per operation.
+        """
         rate = self._rate_of(row)
         if rate is None:
             return ""

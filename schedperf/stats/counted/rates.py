@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rates of what runs counted: by time, by operation and as shares, with how sure a change is.
+"""Compare counts of runs as rates: per second, per operation and as shares.
 
-A count of a run grows with its length and its work, so it is divided by both. Each rate is
-one value a run, and runs are compared as results of benchmarks are
-(:func:`schedperf.stats.compare_runs`): ``stats._estimates`` has the standard errors, and
-``stats._judge`` makes the intervals of them. The family is "informational": more is neither better
-nor worse. Rates by time, by operation and shares are three families of tests.
+A count of a run grows with its length and its work, so it is divided by both. Each rate is one
+value per run, and runs are compared like benchmark results (:func:`schedperf.stats.compare_runs`):
+``stats._estimates`` computes the standard errors, and ``stats._judge`` the intervals. The family is
+"informational": more is neither better nor worse. Rates per second, rates per operation and shares
+are three families of tests.
 
-Counts are often 0, which benchmarks' results are not. A value of 0 has no logarithm, so such a rate
-has no ratio and its values are compared as they are: 0 before and 27 to 64 after is a change.
+Unlike benchmark results, counts are often 0. A value of 0 has no logarithm, so such a rate has no
+ratio and is compared by differences: 0 before and 27 to 64 after is a change.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf, log
-from statistics import fmean, geometric_mean, median
+from statistics import fmean, median
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,24 +21,26 @@ from msgspec import Struct
 
 from schedperf.model.counted import Basis, Rate
 from schedperf.model.frame import Frame, column
+from schedperf.model.rows import Replication
 from schedperf.model.run import Operations, RunKey, SideOf
 from schedperf.model.verdict import CHANGED, FALSE_DISCOVERY_RATE
-from schedperf.stats import JudgedRow, compare_runs, welch_difference
+from schedperf.stats import JudgedRow, compare_runs, one_side, welch_difference
 from schedperf.stats._correction import false_discovery
+from schedperf.stats.one_side import gather_units, replication_of
 
 # Work is a better measure than time: a slower kernel does less of everything in a second.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
-# A rate of fewer events in a run says little, whatever its interval is.
+# A rate from fewer events per run is not reported as changed, whatever its interval.
 LEAST_EVENTS_OF_FINDING = 10.0
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Measure(NamedTuple):
-    """A number of one run.
+    """A quantity measured in one run.
 
     :param unit: "1", "s", "J", "1/s", "s/message", "" for a share
-    :param is_maximum: is it the maximum of the run? Maxima are compared by ranks
+    :param is_maximum: True for the maximum of a run; maxima are compared by ranks
     """
 
     value: float
@@ -46,12 +48,16 @@ class Measure(NamedTuple):
     is_maximum: bool = False
 
 
-# What one run counted, by what was counted and what it was divided by.
+# The rates of one run, by counted event and divisor.
 Measures = Mapping[tuple[Key, Basis], Measure]
 
 
 class Question(Struct, Generic[Key], frozen=True):
-    """What is asked of both sides."""
+    """A quantity to compare between the sides.
+
+    :param key: what is counted
+    :param basis: its denominator: "time", "operation", or "share" for another count
+    """
 
     workload: str
     point: str
@@ -60,7 +66,7 @@ class Question(Struct, Generic[Key], frozen=True):
 
 
 def distance_of(ratio: float | None) -> float:
-    """Return how far new is from base, the same for 2 and 1/2; infinity without a ratio.
+    """Return the absolute logarithm of a ratio, the same for 2 and 1/2; infinity for None and 0.
 
     >>> distance_of(2.0) == distance_of(0.5) < distance_of(None)
     True
@@ -69,19 +75,20 @@ def distance_of(ratio: float | None) -> float:
 
 
 def mean_of(values: Sequence[float], *others: Sequence[float]) -> float:
-    """Return the mean that a change is taken of: geometric, or arithmetic where there is a 0.
+    """Return the geometric mean of the values, or the arithmetic mean if one is not positive.
 
-    :param others: values that the mean is compared with: a 0 among them decides as well
+    :param values: one or more
+    :param others: values of other sides; if one is not positive, the mean is arithmetic as well
     """
-    is_positive = all(value > 0.0 for group in (values, *others) for value in group)
-    if not is_positive or min(values) == max(values):
-        # Logarithms would spoil the mean of equal values.
-        return fmean(values)
-    return geometric_mean(values)
+    is_log = all(value > 0.0 for group in (values, *others) for value in group)
+    return one_side.mean_of(values, is_log=is_log)
 
 
 def mean_totals(side: SideOf[Mapping[Key, float]]) -> dict[tuple[str, str, Key], float]:
-    """Return the mean over the runs that have it of each amount, by workload, point and key."""
+    """Return the arithmetic mean of each amount over the runs that have it.
+
+    :return: means by workload, point and key
+    """
     amounts_of: dict[tuple[str, str, Key], list[float]] = {}
     for run in side.runs:
         for key, amount in run.content.items():
@@ -96,9 +103,12 @@ def divide(
     ops: Operations | None,
     tick: str = "s",
 ) -> Iterator[tuple[tuple[Key, Basis], Measure]]:
-    """Divide what a run counted by its time and by its operations, where they are known.
+    """Yield the counts of a run divided by its duration, and divided by its number of operations.
 
-    :param seconds: in which it was counted; of another clock with ``tick`` as its unit
+    A divisor that is None or 0 is skipped.
+
+    :param seconds: duration of counting, in units of ``tick``
+    :param tick: unit of the clock
     """
     for key, amount in amounts.items():
         if seconds:
@@ -110,10 +120,11 @@ def divide(
 def compare_rates(
     base: SideOf[Measures[Key]], new: SideOf[Measures[Key]] | None
 ) -> dict[Question[Key], Rate]:
-    """Answer every question that can be asked of both sides, or of one alone.
+    """Compare every rate that both sides have, or describe those of base.
 
-    Where units differ nothing is compared: messages and transactions have nothing in common
-    to divide by.
+    Rates with different units, such as messages and transactions, are left out.
+
+    :param new: None if there is only base
     """
     measured = _by_question(base)
     if new is None:
@@ -145,7 +156,7 @@ def _by_question(side: SideOf[Measures[Key]]) -> dict[Question[Key], _Values]:
 
 
 class _Confirmed(Struct, frozen=True, kw_only=True):
-    # A row with the p and q that its zeros and boots leave it.
+    # A row with its p and q after the checks for zeros and for boots.
     row: JudgedRow
     p: float | None
     q: float | None
@@ -190,7 +201,8 @@ def _correct(
     sides: Mapping[str, Mapping[Question[Key], _Values]],
     rows: Mapping[int, JudgedRow],
 ) -> dict[int, _Confirmed]:
-    # Once more, since what was not confirmed must not make the other rows of its basis cheaper.
+    # Correct again: a p that was not confirmed must not lower the q of other rows with the same
+    # basis.
     confirmed = [
         _confirm(rows[number], [measured[question] for measured in sides.values()])
         for number, question in enumerate(asked)
@@ -205,41 +217,38 @@ def _correct(
 
 def _confirm(row: JudgedRow, values: Sequence[_Values]) -> float | None:
     if any(measure.is_maximum for _, measure in values[0]):
-        # Ranks need no second test, and maxima have no mean for one.
+        # Rank tests need no second test, and maxima have no mean for one.
         return row.p
     if row.p is None:
-        # Runs that never vary leave a t test nothing; that all of new differ is for ranks to show.
-        # Where they do not, there is nothing to test, and the other rows shall not pay for it.
+        # A t test needs variance; without it, ranks can still show that all runs of new differ. If
+        # they do not, the row is not tested and does not count in the correction.
         return None if row.base == row.new else row.p_rank
     confirming: list[float | None] = [row.p]
     if row.replication == "boots":
-        # Two boots whose means happen to agree do not show how much runs scatter.
+        # Two boots whose means agree by chance underestimate the scatter of runs.
         confirming.append(_plain_p(map(_numbers, values)))
     if row.ratio is None:
-        # Zeros among other values look like a mode of their own that never varies, so the rest
-        # seems to vary less than it does: without this 9% of rows that are 0 in every other run
-        # would differ by chance at 5%. A plain difference of the means has to show it too, and so
-        # have the ranks.
+        # Zeros among other values look like a separate mode without variance, which makes the
+        # variance too small: without this check, rows that are 0 in every other run have 9% false
+        # positives at the 5% level. The plain difference of means and the ranks must be
+        # significant, too.
         units = (_units(side_values, row.replication) for side_values in values)
         confirming += [row.p_rank, _plain_p(units)]
     return max(p for p in confirming if p is not None)
 
 
 def _plain_p(sides: Iterable[Sequence[float]]) -> float | None:
-    # Of logarithms, as ratios are compared, wherever there are any.
+    # Uses logarithms if there are any, since ratios are compared.
     base, new = sides
     if min(*base, *new) > 0.0:
         base, new = (list(map(log, side)) for side in (base, new))
     return welch_difference(base, new).p
 
 
-def _units(values: _Values, replication: str) -> list[float]:
-    # What is independent; pairs are taken apart, which errs on the safe side.
-    units: dict[object, list[float]] = {}
-    for number, (run, measure) in enumerate(values):
-        unit = {"boots": run.boot, "rounds": run.round}.get(replication, number)
-        units.setdefault(unit, []).append(measure.value)
-    return [fmean(unit_values) for unit_values in units.values()]
+def _units(values: _Values, replication: Replication) -> list[float]:
+    # The independent values; pairs are treated as unpaired, which is conservative.
+    runs = (run for run, _ in values)
+    return list(map(fmean, gather_units(_numbers(values), runs, replication)))
 
 
 def _answer(base: _Values, new: _Values, confirmed: _Confirmed) -> Rate:
@@ -272,19 +281,26 @@ def _is_changed(confirmed: _Confirmed) -> bool | None:
     if confirmed.q is None:
         return None
     is_beyond_chance = confirmed.q < FALSE_DISCOVERY_RATE
-    # Too few runs of sides that were not interleaved: drift may explain what chance does not.
+    # With few runs of sides that were not interleaved, drift may explain a significant change.
     may_be_drift = confirmed.row.verdict == "inconclusive" and is_beyond_chance
     return None if may_be_drift else confirmed.row.verdict in CHANGED and is_beyond_chance
 
 
 def _alone(values: _Values) -> Rate:
+    numbers, runs = _numbers(values), [run for run, _ in values]
+    replication = replication_of(runs)
+    units = gather_units(numbers, runs, replication)
     return Rate(
         unit=values[0][1].unit,
-        n_base=len(values),
+        n_base=len(units),
         n_new=0,
-        base=(median if values[0][1].is_maximum else mean_of)(_numbers(values)),
+        base=(
+            median(map(max, units))
+            if values[0][1].is_maximum
+            else mean_of([mean_of(unit, numbers) for unit in units], numbers)
+        ),
         **dict.fromkeys(("new", "ratio", "ci_low", "ci_high", "p", "q", "changed")),
-        replication="runs",
-        values_base=_numbers(values),
+        replication=replication,
+        values_base=numbers,
         values_new=(),
     )

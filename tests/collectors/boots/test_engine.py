@@ -159,8 +159,9 @@ class Machine:
     def install(self, recorder: bytes) -> None:
         del recorder
 
-    def fetch(self, name: str, path: Path) -> None:
+    def fetch(self, name: str, path: Path, mode: int) -> None:
         path.write_text(json.dumps(self.bundles[name]))
+        path.chmod(mode)
 
 
 class CrashingStore(Store):
@@ -199,7 +200,6 @@ def _state(tmp_path: Path, boots: int = 4, kernels: Sequence[str] = ("one", "two
         kernels=[KernelState(f"k-{release}", release) for release in kernels],
         boots=boots,
         options=[],
-        booted=[],
         command=["true"],
         is_design=False,
         settings=[],
@@ -605,7 +605,7 @@ def test_a_target_that_stays_silent_is_given_up_with_its_console(tmp_path: Path)
     machine.call = call  # type: ignore[method-assign]
     with pytest.raises(RecordError, match="power-cycle it, then run `schedperf ab continue -o /"):
         _drive(store, machine, said)
-    assert "no answer within 0 s; console: Kernel panic - not syncing" in said[-1]
+    assert "no answer within 0 s after a boot; console: Kernel panic - not syncing" in said[-1]
     assert store.read().kernels[0].failures == 1
 
 

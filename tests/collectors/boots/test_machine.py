@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
-from schedperf.compare.advice.rerun import read_recording
+from schedperf.commands._rerun_commands import read_recording
+from schedperf.inputs.bundle.open import open_bundle
 
 HERE = Path(__file__).parent
 HOOK = HERE / "machine_hook.sh"
@@ -103,10 +103,22 @@ def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
     made.process.communicate()
 
 
-def _arguments(tmp_path: Path, *more: str, workload: Sequence[str] = ("sleep", "1")) -> list[str]:
+def _let_run(tmp_path: Path, *releases: str) -> None:
+    """Let the runs of these kernels end, those to come as well."""
+    for release in releases:
+        (tmp_path / release).touch()
+
+
+def _arguments(tmp_path: Path, *more: str, workload: Sequence[str] = ()) -> list[str]:
+    """Return the arguments of a recording.
+
+    :param workload: if not given, it works until its kernel's :func:`_let_run`
+    """
+    wait = f"until test -e {tmp_path}/$(cat /proc/sys/kernel/osrelease); do sleep 0.05; done"
     kernels = ["--kernel", "base=one", "--kernel", "new=two", "--boots", "1"]
     how = ["--boot", f"command:{HOOK}", "--on", "ssh:root@lab", "--settle", "0"]
-    what = ["-n", "2", "--warmup", "0", "--with", "none", *more, "--", *workload]
+    command = workload or ("sh", "-c", wait)
+    what = ["-n", "2", "--warmup", "0", "--with", "none", *more, "--", *command]
     return ["-o", str(tmp_path / "out"), *kernels, *how, *what]
 
 
@@ -126,19 +138,22 @@ def test_killed_controller_and_power_cut(tmp_path: Path, machine: ProcessMachine
     controller.communicate()
     # The recording survives its controller; a power cut ends the next one.
     controller = machine.start("continue", "-o", str(tmp_path / "out"))
+    _let_run(tmp_path, "one")
     second = machine.await_job(other_than=first)
     machine.power_cut()
     third = machine.await_job(other_than=second)
     assert third != second
+    _let_run(tmp_path, "two")
     _, errors = controller.communicate(timeout=_LIMIT_S)
     assert controller.returncode == 0, errors
     assert "finished runs are kept, the boot is repeated" in errors
     _check(tmp_path / "out-base.tar", "one", 2)
     _check(tmp_path / "out-new.tar", "two", 2)
     for name in ("base", "new"):
-        booting = read_recording(open_bundle(tmp_path / f"out-{name}.tar")).workloads[0].options
-        assert booting.booting is not None
-        assert (booting.booting.names, booting.booting.runs) == (("base", "new"), 2)
+        recording = read_recording(open_bundle(tmp_path / f"out-{name}.tar"))
+        assert recording.boots is not None
+        assert recording.boots.names == ("base", "new")
+        assert recording.workloads[0].given.last("runs") == "2"
     assert (machine.folder / "release").read_text() == "one\n"
     assert not (machine.folder / "armed").exists()
 
@@ -186,3 +201,4 @@ def test_interrupted_controller_says_how_to_go_on(tmp_path: Path, machine: Proce
     _, errors = controller.communicate(timeout=_LIMIT_S)
     assert controller.returncode == 128 + signal.SIGTERM
     assert f"go on with: schedperf ab continue -o {tmp_path / 'out'}" in errors.splitlines()[-1]
+    _let_run(tmp_path, "one")

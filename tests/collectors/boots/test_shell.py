@@ -71,10 +71,13 @@ def test_a_disk_that_is_full_at_the_copy_keeps_the_older_bundle(
     monkeypatch.setattr(target_module, "BUNDLES", tmp_path)
     (tmp_path / "base.tar").write_bytes(b"first")
     path = small_disk / "night-base.tar"
-    Here().fetch("base", path)
+    Here().fetch("base", path, 0o600)
     (tmp_path / "base.tar").write_bytes(b"more" * (8 << 20))
     with pytest.raises(RecordError) as error:
-        Here().fetch("base", path)
+        Here().fetch("base", path, 0o600)
     assert str(error.value) == f"{path}: no space left on device; free space and continue"
     assert path.read_bytes() == b"first"
     assert [each.name for each in small_disk.iterdir()] == ["night-base.tar"]
+    path = tmp_path / "none" / "night-base.tar"
+    with pytest.raises(RecordError, match="no such file or directory; make it writable and cont"):
+        Here().fetch("base", path, 0o600)

@@ -23,7 +23,7 @@ from schedperf_collectors.bpf.libbpf import (
 from schedperf_collectors.bpf.objects import compile_sources
 from schedperf_collectors.contract import Unavailable
 
-HEADERS = (Path(schedperf_collectors.__file__).parent / "bpf").glob("*.h")
+HEADERS = tuple((Path(schedperf_collectors.__file__).parent / "bpf").glob("*.h"))
 SOURCE = rb"""
 #include "placement.h"
 

@@ -19,7 +19,7 @@ from schedperf_collectors.machine.core_types import (
 )
 from schedperf_collectors.machine.system import TEXT_LIMIT_BYTES, System
 from schedperf_collectors.plugin import Capture
-from schedperf_generators.core_types import (
+from schedperf_generators.asymmetric_machines import (
     CPU,
     PMUS,
     AsymmetricMachine,

@@ -5,9 +5,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from schedperf_collectors.machine import sampling
 from schedperf_collectors.machine.sampling import (
     FIRST_CHANGES_S,
     FIRST_LOOK_S,
@@ -43,9 +45,15 @@ def waits_before(
     looks: int = 1,
     pauses_s: tuple[float, float] = PAUSES_S,
 ) -> list[float]:
-    """Return how long is waited before each look, and before the one that does not come."""
+    """Return how long is waited before each look, and before the one that does not come.
+
+    The clock stands still, so that a busy machine takes nothing off a wait.
+    """
     waiting = Waiting(looks)
-    _look_until(waiting, look, largest_share, None, pauses_s)
+    clock = SimpleNamespace(monotonic=lambda: 0.0, thread_time=time.thread_time)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "time", clock)
+        _look_until(waiting, look, largest_share, None, pauses_s)
     return waiting.waits
 
 
@@ -74,14 +82,11 @@ def compute(seconds: float) -> None:
 
 def test_looks_come_soon_and_then_later_and_later() -> None:
     waits = waits_before(lambda: None, 0.1, looks=6)
-    expected = [FIRST_LOOK_S * factor for factor in (1, 2, 4, 8)] + [LOOK_EVERY_S] * 3
-    # The wait is what is left of the pause after the clock was read.
-    assert all(0.5 * pause < wait <= pause for wait, pause in zip(waits, expected, strict=True))
+    assert waits == [FIRST_LOOK_S * factor for factor in (1, 2, 4, 8)] + [LOOK_EVERY_S] * 3
 
 
 def test_looks_come_as_often_as_the_caller_asks() -> None:
-    waits = waits_before(lambda: None, 0.1, looks=2, pauses_s=(10.0, 10.0))
-    assert all(5.0 < wait <= 10.0 for wait in waits)
+    assert waits_before(lambda: None, 0.1, looks=2, pauses_s=(10.0, 10.0)) == [10.0] * 3
 
 
 def test_looks_come_while_the_block_runs_and_not_after_it() -> None:
@@ -105,14 +110,13 @@ def test_looks_come_while_the_block_runs_and_not_after_it() -> None:
 
 def test_what_computes_long_comes_less_often() -> None:
     assert waits_before(lambda: compute(0.02), 0.02)[1] >= 0.9
-    assert FIRST_LOOK_S < waits_before(lambda: compute(0.02), 1.0)[1] <= 2 * FIRST_LOOK_S
+    assert waits_before(lambda: compute(0.02), 1.0)[1] == 2 * FIRST_LOOK_S
 
 
 def test_waiting_is_no_cost() -> None:
     # Going to sleep and waking up compute a little, on a busy machine milliseconds, which count.
     # Of a whole CPU that is less than the pause; the sleep itself, were it counted, would be more.
-    wait_s = waits_before(lambda: time.sleep(3 * FIRST_LOOK_S), 1.0)[1]
-    assert FIRST_LOOK_S < wait_s <= 2 * FIRST_LOOK_S
+    assert waits_before(lambda: time.sleep(3 * FIRST_LOOK_S), 1.0)[1] == 2 * FIRST_LOOK_S
 
 
 def test_changes_are_handled_when_they_come() -> None:

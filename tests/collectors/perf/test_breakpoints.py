@@ -4,7 +4,6 @@
 import ctypes
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from schedperf_collectors.perf.breakpoints import (
     read_counts,
     try_breakpoints,
 )
+from tests.programs import lives
 
 # A prime number, so that no multiple of something else can be taken for it.
 CALLS = 97
@@ -90,8 +90,9 @@ def test_a_perf_that_is_killed_meanwhile_is_a_reason(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\necho $$ >{tmp_path}/pid\nexec perf "$@"\n')
     program.chmod(0o755)
     with breakpoints_counting(str(program), OWN) as counts:
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-        time.sleep(0.1)
+        pid = int((tmp_path / "pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        assert not lives(pid)
     assert counts.reason.startswith("perf was killed by SIGKILL")
     assert counts.calls == {}
 

@@ -22,7 +22,7 @@ from schedperf_collectors.placement.tracepoints import (
     move_of,
     moves_rows,
 )
-from schedperf_generators.core_types import homogeneous, intel_hybrid
+from schedperf_generators.asymmetric_machines import homogeneous, intel_hybrid
 
 MakeSystem = Callable[..., System]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.ab import differing_paths
 from schedperf_collectors.recorder.journal import Journal
@@ -62,6 +62,7 @@ def test_both_bundles_hold_interleaved_runs_of_one_session(recorder: Any, read_b
         "--new-setup", "export A=2", "--", "sh", "-c", "echo $A",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert done.stdout == "schedperf compare s-base.tar s-new.tar\n"
     base = read_bundle(recorder.folder / "s-base.tar")
     new = read_bundle(recorder.folder / "s-new.tar")
     sides = {run["order"]: (run["side"], run["round"]) for run in base.runs + new.runs}
@@ -157,7 +158,7 @@ def test_a_killed_recording_is_told_by_the_next_command(
     with recorder.start(*command, "--", "sh", "-c", "touch started; sleep 1414.21") as process:
         wait_for((recorder.folder / "started").exists)
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
     done = recorder("record", "-o", "r.tar", *QUICK, "--", "true")
     assert done.returncode == 0
     told = [line for line in done.stderr.splitlines() if "a killed recording left" in line]

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``ab`` with named sides: three or more settings, a scheduler feature, appended boots."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder import sides, stop
 from schedperf_collectors.recorder.control_groups import all_cgroups
+from schedperf_collectors.recorder.journal import Journal, Left, Written
 from schedperf_collectors.recorder.options import make_parser
 from schedperf_collectors.recorder.sides import check_feature, read_settings
 from schedperf_collectors.recorder.tunables import read_tunables
@@ -195,22 +198,25 @@ def test_stop_ends_a_recording_and_undoes_what_a_killed_one_left(
             assert recording.poll() is None, recording.stderr and recording.stderr.read()
             time.sleep(0.02)
         status = recorder("ab", "status")
-        assert f"recording with process id {recording.pid}; end it with" in status.stdout
+        name = f"recording of {recorder.folder}/s-a.tar, {recorder.folder}/s-b.tar with process id"
+        end = f"end it with: schedperf ab stop -o {recorder.folder}/s-a.tar\n"
+        assert f"{name} {recording.pid}; {end}" in status.stdout
         if how is not None:
             recording.send_signal(how)
             recording.wait()
             assert int(SYSCTL.read_text()) == sysctl + 1
             status = recorder("ab", "status")
             assert f"a killed recording left {SYSCTL} changed" in status.stdout
-        stopped = recorder("ab", "stop")
+        stopped = recorder("ab", "stop", "-o", "s")
     assert stopped.returncode == 0, stopped.stderr
     assert (recorder.folder / "torn").exists()
     assert state() == before
     if how is None:
-        assert f"ended the recording with process id {recording.pid}" in stopped.stdout
+        assert f"ended the {name} {recording.pid}; its bundles hold" in stopped.stdout
         assert len(read_bundle(recorder.folder / "s-a.tar").runs) == 1
     else:
-        assert "ran the teardown of b\n" in stopped.stdout
+        ran = f"running the teardown of b: touch {recorder.folder}/torn\nran the teardown of b\n"
+        assert ran in stopped.stdout
         assert f"restored {SYSCTL} to '{sysctl}'\n" in stopped.stdout
         assert f"{recorder.folder}/s-a.tar: has the finished runs (1)\n" in stopped.stdout
         assert (
@@ -218,14 +224,80 @@ def test_stop_ends_a_recording_and_undoes_what_a_killed_one_left(
         )
         assert len(read_bundle(recorder.folder / "s-a.tar").runs) == 1
         assert not list(recorder.folder.glob("s-*.tar.*"))
-    again = recorder("ab", "stop")
-    assert again.stdout == "no recording is running, and nothing is left of a killed one\n"
+    again = recorder("ab", "stop", "-o", "s")
+    assert again.returncode == 2
+    assert "-o s: no recording writes this output; see: schedperf ab status" in again.stderr
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[list[int]]:
+    """Start two recordings that only have a journal, of one.tar, and of two/a.tar and two/b.tar."""
+    journals = tmp_path / "journals"
+    (tmp_path / "two").mkdir()
+    pids = []
+    for output, bundles in ((None, ["one.tar"]), ("two", ["two/a.tar", "two/b.tar"])):
+        pid = os.fork()
+        if pid == 0:
+            named = None if output is None else tmp_path / output
+            written = [Written(tmp_path / bundle, named) for bundle in bundles]
+            with Journal({}, journals, written):
+                (tmp_path / f"started-{len(bundles)}").touch()
+                signal.pause()
+        pids.append(pid)
+        while not (tmp_path / f"started-{len(bundles)}").exists():
+            time.sleep(0.01)
+    yield pids
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_one_of_several_recordings_is_stopped_by_its_output(
+    tmp_path: Path, running: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = running
+    with pytest.raises(RecordError, match="2 recordings are running") as error:
+        list(stop.stop(tmp_path / "journals"))
+    assert f"recording of {tmp_path}/one.tar with process id {first}; recording of" in str(
+        error.value
+    )
+    assert "give that to end: schedperf ab stop -o " in str(error.value)
+    with pytest.raises(RecordError, match="-o none: no recording writes this output"):
+        list(stop.stop(tmp_path / "journals", "none"))
+    # SIGTERM ends these at once, without removing their journals.
+    [line, *_] = stop.stop(tmp_path / "journals", "two/")
+    assert line.startswith(f"ended the recording of {tmp_path}/two/a.tar, {tmp_path}/two/b.tar ")
+    assert os.waitpid(second, 0)[1] == signal.SIGTERM
+    assert os.waitpid(first, os.WNOHANG) == (0, 0)
+    # Now it is the only one.
+    [line, *_] = stop.stop(tmp_path / "journals")
+    assert line.startswith(f"ended the recording of {tmp_path}/one.tar with process id {first};")
+    assert os.waitpid(first, 0)[1] == signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("output", "is_meant"),
+    [
+        ("s", True), ("s-2-a.tar", True), ("./s", True), (".", True),
+        ("s-", False), ("s-2", False), ("s-2-b.tar", False), ("t", False), ("..", False),
+    ],
+)  # fmt: skip
+def test_an_output_is_a_prefix_a_bundle_or_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, *, is_meant: bool
+) -> None:
+    """The name of the side is 2-a: `-o s` does not end what was recorded with `-o s-2`."""
+    monkeypatch.chdir(tmp_path)
+    left = Left((Written(tmp_path / "s-2-a.tar", tmp_path / "s"),))
+    assert stop.writes(left, output) is is_meant
 
 
 def test_a_recording_that_ends_meanwhile_is_neither_listed_nor_undone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its journal was listed, and is gone when it is opened."""
-    monkeypatch.setattr(stop, "journals", lambda _: [tmp_path / "ab-1.jsonl"])
-    assert list(stop.say_status(tmp_path)) == []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stop, "journals_in", lambda _: [tmp_path / "ab-1.jsonl"])
+    assert list(stop.status_lines(tmp_path)) == []
     assert list(stop.stop(tmp_path)) == []

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import shutil
+import stat
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
@@ -17,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.host import Host, Kernel
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.bundle import BundleWriter, check_output, examine
+from schedperf_collectors.recorder.recover import recover
 
 Read = Callable[[Path], Any]
 MANIFEST: dict[str, object] = {
@@ -87,6 +89,98 @@ def test_members_are_plain_files_of_nobody_in_particular(tmp_path: Path, read_bu
         assert info.isreg()
         assert (info.mode, info.uid, info.gid, info.uname) == (0o644, 0, 0, "")
         assert info.mtime >= 0
+
+
+SIDE_FILES = ("b.tar.gz.manifest", "b.tar.gz.manifest.new", "b.tar.gz.compressing")
+
+
+@pytest.mark.parametrize("plant", [os.symlink, os.link])
+def test_links_planted_beside_the_output_are_not_followed(
+    tmp_path: Path, read_bundle: Read, plant: Callable[[Path, Path], None]
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    reserve = f".b.tar.gz.{os.getpid()}.reserve"
+    for name in (*SIDE_FILES, reserve, "b.tar.gz.reserve"):
+        plant(victim, tmp_path / name)
+    path = tmp_path / "b.tar.gz"
+    writer = BundleWriter(path)
+    writer.add("boots/0/host.json", b"{}", "host")
+    writer.commit()
+    writer.keep_manifest(MANIFEST)
+    writer.finish(MANIFEST)
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "b.tar.gz.reserve").samefile(victim)
+    assert len(read_bundle(path).members) == 2
+    assert stat.S_ISREG(path.lstat().st_mode)
+    # The file that says that a recording is running is not replaced.
+    plant(victim, tmp_path / "c.tar.partial")
+    with pytest.raises(RecordError, match=r"c\.tar: file exists; choose a writable path"):
+        BundleWriter(tmp_path / "c.tar")
+    assert victim.read_bytes() == b"precious"
+
+
+def test_runs_are_added_to_no_link(tmp_path: Path) -> None:
+    victim, path = tmp_path / "victim.tar", tmp_path / "b.tar"
+    BundleWriter(victim).finish({**MANIFEST, "captures": []})
+    before = victim.read_bytes()
+    path.symlink_to(victim)
+    with pytest.raises(RecordError, match="too many levels of symbolic links"):
+        BundleWriter(path, examine(path))
+    assert victim.read_bytes() == before
+    assert path.is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of other users")
+@pytest.mark.parametrize(
+    ("mode", "said"), [(0o666, ""), (0o644, "b.tar: operation not permitted; choose a writable")]
+)
+def test_the_mode_of_a_bundle_of_another_user_stays_or_the_bundle_is_left_alone(
+    tmp_path: Path, mode: int, said: str
+) -> None:
+    tmp_path.chmod(0o777)
+    path = tmp_path / "b.tar"
+    BundleWriter(path).finish({**MANIFEST, "captures": []})
+    os.chown(path, 0, 65534)
+    path.chmod(0o660)
+    before = examine(path)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.chdir(tmp_path)
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            try:
+                BundleWriter(Path("b.tar"), examine(Path("b.tar")), mode=mode).discard()
+                Path("said").touch()
+            except RecordError as error:
+                Path("said").write_text(str(error))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (tmp_path / "said").read_text().startswith(said)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["b.tar", "said"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert examine(path) == before
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
+def test_force_and_recover_refuse_a_planted_partial_file(tmp_path: Path, kind: str) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "b.tar"
+    victim.write_bytes(b"precious")
+    partial = tmp_path / "b.tar.partial"
+    if kind == "link":
+        partial.symlink_to(victim)
+    elif kind == "fifo":
+        os.mkfifo(partial)
+    else:
+        partial.mkdir()
+    one_line = r"^[^\n]*b\.tar\.partial: [^\n]+; [^\n]+$"
+    with pytest.raises(RecordError, match=one_line):
+        check_output(path, force=True)
+    with pytest.raises(RecordError, match=one_line):
+        recover(path)
+    assert victim.read_bytes() == b"precious"
 
 
 def test_tar_finds_nothing_to_complain_of(tmp_path: Path) -> None:
@@ -172,7 +266,6 @@ def test_force_takes_no_file_from_a_recording_that_runs(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="file exists"):
         BundleWriter(path)
     assert writer.names.partial.exists()
-    assert writer.names.reserve.exists()
     writer.discard()
 
 

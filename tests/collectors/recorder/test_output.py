@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.recorder import output
 from schedperf_collectors.recorder.output import HEAD_BYTES, PART_BYTES, TAIL_BYTES, shorten
 

@@ -120,6 +120,14 @@ def test_points_are_all_combinations_of_the_parameters() -> None:
     assert cross_points([]) == [{}]
 
 
+def test_too_many_points_are_refused_before_they_are_made() -> None:
+    values = tuple(map(str, range(40)))
+    with pytest.raises(
+        RecordError, match=r"^--point: 2e\+19 points .expected at most 100000.; give"
+    ):
+        cross_points([(f"n{number}", values) for number in range(12)])
+
+
 def test_a_parameter_given_twice_is_refused() -> None:
     with pytest.raises(RecordError, match="given twice"):
         cross_points([("groups", ("1",)), ("groups", ("4",))])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 
 pytestmark = pytest.mark.system
 
@@ -402,10 +402,12 @@ def test_plain_lines_say_how_far_it_is(recorder: Any) -> None:
     done = recorder(
         "record", "-o", "b.tar", *QUICK, "--point", "groups=4", "--", "echo", "{groups}"
     )
-    lines = done.stderr.splitlines()
-    assert re.fullmatch(r"run 2/3 groups=4 clean \d+\.\d\d s, about \d+ s left", lines[2])
-    assert re.fullmatch(r"run 3/3 groups=4 clean \d+\.\d\d s", lines[3])
-    assert re.fullmatch(r"b\.tar: 2 runs \(2 clean, 0 instrumented\), \d+\.\d kB", lines[4])
+    _, second, third, saved = [
+        line for line in done.stderr.splitlines() if line.startswith(("run ", "b.tar"))
+    ]
+    assert re.fullmatch(r"run 2/3 groups=4 clean \d+\.\d\d s, about \d+ s left", second)
+    assert re.fullmatch(r"run 3/3 groups=4 clean \d+\.\d\d s", third)
+    assert re.fullmatch(r"b\.tar: 2 runs \(2 clean, 0 instrumented\), \d+\.\d kB", saved)
 
 
 def test_one_run_is_singular(recorder: Any) -> None:
@@ -426,9 +428,10 @@ def test_events_are_json_lines(recorder: Any) -> None:
         os.close(tell)
         with os.fdopen(told) as file:
             events = [json.loads(line) for line in file]
-        assert process.communicate(timeout=30) == ("", "")
-    kinds = [event["event"] for event in events]
-    assert kinds[1:] == ["plan", *["begin", "run"] * 3, "saved"]
+        assert process.communicate(timeout=120) == ("", "")
+    # A note says that runs are short.
+    kinds = [event["event"] for event in events if event["event"] != "note"]
+    assert kinds == ["plan", *["begin", "run"] * 3, "saved"]
     assert events[-2]["done"] == events[-2]["total"] == 3
 
 
@@ -439,7 +442,7 @@ def test_a_listener_that_leaves_does_not_end_the_recording(recorder: Any, read_b
         "record", "-o", "b.tar", "--events", str(tell), *QUICK, "--", "true", pass_fds=(tell,)
     ) as process:
         os.close(tell)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 0
     assert read_bundle(recorder.folder / "b.tar").manifest["complete"] is True
 

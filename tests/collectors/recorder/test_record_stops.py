@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 from tests.programs import default_hangup
 
 pytestmark = pytest.mark.system
@@ -214,10 +214,16 @@ def test_sighup_is_ignored_under_nohup(recorder: Any, read_bundle: Any) -> None:
     def ignore() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    command = ("record", "-o", "b.tar", "-n", "4", "--with", "none", "--", "sleep", "0.1")
+    # From the third run on it waits for the signal.
+    script = "mktemp -p made >/dev/null; test $(ls made | wc -l) -lt 3 || until test -e hung-up; "
+    script += "do sleep 0.02; done"
+    (recorder.folder / "made").mkdir()
+    options = ("-o", "b.tar", "-n", "4", "--warmup", "0", "--with", "none")
+    command = ("record", *options, "--", "sh", "-c", script)
     with recorder.start(*command, preexec_fn=ignore) as process:
         wait_for_run(process, 2)
         process.send_signal(signal.SIGHUP)
+        (recorder.folder / "hung-up").touch()
         process.communicate(timeout=LONGEST_WAIT_S)
     assert process.returncode == 0
     assert read_bundle(recorder.folder / "b.tar").manifest["complete"] is True

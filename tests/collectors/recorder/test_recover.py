@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.command_line.main import main
 from schedperf_collectors.contract import MANIFEST, run_folder
 from schedperf_collectors.machine.errors import RecordError

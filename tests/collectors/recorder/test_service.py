@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
-from schedperf.compare.advice.rerun import Changes, read_recording, record_in_turns
+from schedperf.commands._rerun_commands import Changes, read_recording, record_in_turns
 from schedperf.compare.bundles import compare_bundles
-from schedperf.publish.bundle import redact_bundle
-from schedperf.publish.private import PrivateStrings
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.publish.pages.bundle import redact_bundle
+from schedperf.publish.pages.private import PrivateStrings
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder import service as service_module
@@ -204,7 +204,7 @@ def test_an_unknown_service_that_ends_early_discards_the_run(tmp_path: Path) -> 
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             watched.end()
         assert watched.why_discard() == "true ended during the run (exit status 0)"
-        assert watched.say_killed() is None
+        assert watched.killed_warning() is None
         assert watched.describe() == {
             **describe_program("true", asks_version=False),
             "command": "true",
@@ -236,7 +236,7 @@ def test_a_service_that_ignores_sigint_is_killed(
     described = watched.describe()
     assert described is not None
     assert described["end"] == "killed by SIGKILL"
-    assert watched.say_killed() == (
+    assert watched.killed_warning() == (
         "the service did not end within 0 s of SIGINT and was killed; let the program end on SIGINT"
     )
 

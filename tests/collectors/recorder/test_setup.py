@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from schedperf_collectors.machine.errors import Interrupted
-from schedperf_collectors.machine.process import finish, start
+from schedperf_collectors.machine.process import finish, run_shell, start
 from schedperf_collectors.machine.signals import signals
+from tests.programs import lives
 
 # A collector that says at each step whether the setup had ended ("ready") and the workload ("ran").
 WATCH = '''
@@ -220,3 +221,15 @@ def test_the_resources_of_a_setup_are_said_to_be_in_those_of_the_run(
         read_bundle(recorder.folder / f"s-{side}.tar").runs for side in ("base", "new")
     )
     assert new["rusage"]["utime_s"] > base["rusage"]["utime_s"]
+
+
+def test_a_teardown_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    problem = run_shell(f"sleep 600 & echo $! >{pid}; sleep 600", 1.0)
+    assert problem == "the script did not finish within 1 s"
+    assert not lives(pid.read_text().strip())
+
+
+def test_a_teardown_that_fails_is_explained_by_its_last_line() -> None:
+    assert run_shell("echo one >&2; echo two >&2; exit 3", 60) == "exit status 3: two"
+    assert run_shell("true", 60) is None

@@ -14,7 +14,7 @@ from schedperf_collectors.recorder.tunables import (
     changed_tunables,
     read_tunables,
     restore_tunables,
-    say_undo,
+    undo_command,
     words_to_write,
 )
 
@@ -99,7 +99,7 @@ def test_a_file_is_written_in_the_form_that_the_kernel_takes(
 def test_the_command_that_undoes_a_change_works_in_a_shell(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a b"
     path.write_text("other\n")
-    command = say_undo(path, text, "other")
+    command = undo_command(path, text, "other")
     subprocess.run(["bash", "-c", command], check=True, cwd=tmp_path)
     assert path.read_text() == text + "\n"
     assert [item.name for item in tmp_path.iterdir()] == ["a b"]
@@ -138,4 +138,4 @@ def test_debugfs_is_read_where_a_setup_may_mount_it() -> None:
 def test_a_value_that_refuses_to_be_restored_is_returned() -> None:
     path = Path("/proc/sys/kernel/ostype")
     assert restore_tunables({path: "Hurd"}) == {path: "Linux"}
-    assert say_undo(path, "Hurd", "Linux") == "echo Hurd > /proc/sys/kernel/ostype"
+    assert undo_command(path, "Hurd", "Linux") == "echo Hurd > /proc/sys/kernel/ostype"

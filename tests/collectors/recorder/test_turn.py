@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
-from schedperf.runs.side import Side
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import Side
 from schedperf.runs.timeline import place_in_time
 
 pytestmark = pytest.mark.system

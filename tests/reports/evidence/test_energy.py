@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.energy.record import Energy, EnergyRow, EnergySide, MissingCounter
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.energy import DIRECTION, OVERLAP, energy
 from tests.energy_records import energy_row

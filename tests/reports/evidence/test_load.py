@@ -4,8 +4,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.evidence.load import load

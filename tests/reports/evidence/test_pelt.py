@@ -18,8 +18,9 @@ from schedperf.evidence.pelt.record import (
     TriedMechanism,
     UnseenFunction,
 )
-from schedperf.model.comparison import Comparison, MissingSide, Section
+from schedperf.model.comparison import Comparison
 from schedperf.model.run import Captured, RunKey
+from schedperf.model.sections import MissingSide, Section
 from schedperf.stats.counted.distributions import compare_bins
 from schedperf_reports.blocks import Drawing, Items, Table, Text, is_note
 from schedperf_reports.evidence.pelt import MOST_DRAWN, pelt

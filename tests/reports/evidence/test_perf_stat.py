@@ -13,8 +13,9 @@ from schedperf.evidence.perf_stat.record import (
     CounterSide,
     NotCounted,
 )
-from schedperf.model.comparison import Comparison, MissingSide, Section
+from schedperf.model.comparison import Comparison
 from schedperf.model.perf_event import parse_event
+from schedperf.model.sections import MissingSide, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.perf_stat import counters
 

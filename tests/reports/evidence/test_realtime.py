@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence.realtime.section import realtime as analyse
-from schedperf.model.comparison import Comparison, Section
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.realtime import realtime
 from tests.schedperf.evidence.realtime.conftest import tail_runs

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.sched_ext.record import DiscardedRun, SchedExt, SchedulerRow
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.sched_ext import sched_ext
 from schedperf_reports.formats import Options

@@ -13,7 +13,8 @@ from schedperf.evidence.system.record import (
     SystemRefusal,
     SystemRow,
 )
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.evidence.system import system_counters
 from tests.schedperf.evidence.system.records import (

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from schedperf.evidence.wakeup_latency.section import analyse_sides
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Table
 from schedperf_reports.evidence.wakeup_latency import wakeup_latency
-from tests.schedperf.evidence.wakeup_latency.test_core_types import runs_of, typed
+from tests.schedperf.evidence.wakeup_latency.test_waits_by_core_type import runs_of, typed
 
 
 @pytest.mark.parametrize("is_alone", [False, True])

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.wakeup_latency.section import analyse_sides
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.wakeup_latency import wakeup_latency
 from schedperf_reports.graphics.chart import Chart

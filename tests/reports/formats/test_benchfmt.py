@@ -6,7 +6,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.benchfmt import LONGEST_NAME, benchfmt
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.csv import COLUMNS, FIELDS, FORMULA_STARTS, LISTS, csv
 

@@ -7,7 +7,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.junit import junit
 

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from schedperf.evidence.energy.record import Energy, EnergySide
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Row, Section, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sections import Section
+from schedperf.model.sides import Recording, SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.lkml import WIDTH, lkml
 from tests.energy_records import energy_row
@@ -47,6 +50,31 @@ def test_no_text_of_a_bundle_breaks_the_form(
     assert max(map(len, text.splitlines())) <= WIDTH
     # A line of a mail file that begins so begins another mail.
     assert not re.search("^From ", text, re.MULTILINE)
+
+
+def test_readers_without_the_files_get_the_commands_that_recorded_them(
+    make_comparison: Make,
+) -> None:
+    comparison = replace(make_comparison(), command=("schedperf", "compare", "a.tar", "b.tar"))
+    bare = [replace(side, recordings=()) for side in comparison.sides]
+    _, _, commands = draw(replace(comparison, sides=tuple(bare))).partition("- compare with:\n")
+    assert commands.split("\n\n")[0].strip() == "schedperf compare a.tar b.tar"
+    words = ("schedperf", "ab", "-o", "x", "--setup", "a=echo 1\n\x1b[2J", "--", "hackbench")
+    long = ("schedperf", "record", "x" * 2000)
+    recordings = tuple(
+        Recording(command=command, minutes=None, programs=()) for command in (words, long)
+    )
+    sides = tuple(replace(side, recordings=recordings) for side in bare)
+    text = draw(replace(comparison, sides=sides))
+    _, _, commands = text.partition("- record and compare with:\n")
+    # A shell reads a command of several lines as one.
+    lines = re.sub(r" \\\n *", " ", commands).splitlines()
+    first, second, last = (line.strip() for line in lines[:3])
+    assert first == "schedperf ab -o x --setup 'a=echo 1 [2J' -- hackbench"
+    assert second.startswith("schedperf record xxx")
+    assert second.endswith("xxx...")
+    assert len(second) < 998
+    assert last == "schedperf compare a.tar b.tar"
 
 
 def test_a_result_has_values_deviation_change_interval_and_n(
@@ -111,13 +139,13 @@ def test_a_result_that_is_wider_than_a_line_has_its_name_above_it(
 def test_published_means_have_no_deviation(
     make_comparison: Make, make_row: Callable[..., Row]
 ) -> None:
-    row = replace(make_row(), values_base=(), values_new=())
+    row = make_row(values_base=(), values_new=())
     assert "+-" not in draw(make_comparison(rows=(row,))).partition("change [95% CI]")[2]
 
 
 def test_one_run_has_no_deviation(make_comparison: Make, make_row: Callable[..., Row]) -> None:
     row = make_row()
-    single = replace(row, values_base=row.values_base[:1], values_new=row.values_new[:1])
+    single = make_row(values_base=row.values_base[:1], values_new=row.values_new[:1])
     results = draw(make_comparison(rows=(single,))).partition("change [95% CI]")[2]
     assert "+-" not in results.partition("\n\n")[0]
 
@@ -163,9 +191,8 @@ def test_rates_of_a_mail_have_one_denominator(make_comparison: Make) -> None:
     sides = tuple(EnergySide(side=side, runs=5, kind="clean") for side in ("base", "new"))
     data = Energy(sides=sides, rows=rows, zeros=(), missing=(), notes=())
     text = draw(make_comparison(sections={"energy": Section.of(data)}))
-    assert re.findall(r"^  (package-\d) +(\w+) .* mJ ", text, re.MULTILINE) == [
-        ("package-0", "message"), ("package-1", "message"),
-    ]  # fmt: skip
+    assert len(re.findall(r"^  package-\d energy .* mJ ", text, re.MULTILINE)) == 2
+    assert len(re.findall(r"\bper message\b", " ".join(text.split()))) == 1
 
 
 def test_runs_without_a_result_are_counted(make_comparison: Make) -> None:

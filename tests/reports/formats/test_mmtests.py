@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
-from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row, RunValue
+from schedperf.model.sides import SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.benchfmt import benchfmt
 from schedperf_reports.formats.mmtests import mmtests

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.evidence.profile.record import FlameTree
+from schedperf.evidence.profile.flame_record import FlameTree
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.flames import LEAST_PCT, describe_flames, place_frames
 from schedperf_reports.page.flame_page import draw_flame_page

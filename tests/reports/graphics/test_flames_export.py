@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.record import FlameTree
+from schedperf.evidence.profile.flame_record import FlameTree
 
 pytestmark = pytest.mark.browser
 

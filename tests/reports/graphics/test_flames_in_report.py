@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.record import (
-    FlameComparison,
-    FlameTree,
-    FlameTrees,
-    Profile,
-    ProfileComparison,
-)
-from schedperf.model.comparison import Comparison, Section
+from schedperf.evidence.profile.flame_record import FlameComparison, FlameTree, FlameTrees
+from schedperf.evidence.profile.record import Profile, ProfileComparison
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.evidence.profile.section import profile
 from schedperf_reports.graphics.flames import Flames

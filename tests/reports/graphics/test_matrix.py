@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
 from schedperf.model.counted import CpuRow
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf
+from schedperf.model.sections import Section
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.matrix import SHADES, Matrix, shade_of

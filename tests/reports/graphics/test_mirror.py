@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
 from schedperf.model.counted import BinsRow
 from schedperf.model.run import Captured, RunKey
+from schedperf.model.sections import Section
 from schedperf.stats.counted.distributions import compare_bins
 from schedperf_reports.blocks import Drawing
 from schedperf_reports.graphics.mirror import Mirror

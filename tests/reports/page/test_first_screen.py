@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import (
-    Comparison,
-    Difference,
-    NextStep,
-    Row,
-    RunValue,
-    Section,
-    SideSummary,
-    Verdict,
-)
+from schedperf.evidence.wakeup_latency.section import analyse_sides
+from schedperf.model.comparison import Comparison, NextStep
+from schedperf.model.rows import Row, RunValue, Verdict
+from schedperf.model.sections import Section
+from schedperf.model.sides import Difference, SideSummary
 from schedperf_reports.page.first_screen.drawings import MOST_LINES, draw_changes, draw_strips
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
 from schedperf_reports.page.first_screen.screen import FirstScreen, draw_first_screen, title_of
@@ -25,6 +20,7 @@ from schedperf_reports.page.first_screen.sentence import deciding_rows, describe
 from schedperf_reports.page.first_screen.why import NOT_IDENTIFIED
 from schedperf_reports.sections import shown_sections
 from tests.reports.comparison_records import overall_of
+from tests.schedperf.evidence.wakeup_latency.conftest import side_of, with_tail
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -288,11 +284,13 @@ def test_cpu_time_per_operation_is_no_reason(compared_example: Callable[[str], C
     screen = draw(compared_example("deep-cgroup"))
     assert screen.why.lead == NOT_IDENTIFIED
     first, *others = screen.why.reasons
-    assert (first.text, first.number) == ("system time per message 0.9524 us → 1.183 us", "+24.2%")
+    assert (first.text, first.number) == (
+        "system time of the workload's tasks per message 0.9479 us → 1.177 us", "+24.2%",
+    )  # fmt: skip
     # Other counts of CPU time say the same once more.
     assert [one.text for one in others] == [
+        "Worth a look: minor faults",
         "Worth a look: sched:sched_migrate_task",
-        "Worth a look: cpu-migrations",
     ]
     assert all(one.is_weak for one in others)
 
@@ -332,7 +330,7 @@ def test_the_first_screen_of_an_example_answers_each_question(
         "Scheduler": "3 of 41 changed",
         "Profile": "0 of 53 changed",
         "Memory": "0 of 28 changed",
-        "Environment": "3 of 120 differ",
+        "Environment": "3 of 102 differ",
     }
 
 
@@ -375,10 +373,22 @@ def test_a_chapter_without_data_says_why(
     notes = {
         cell.title: (cell.text, cell.note) for cell in draw(make_comparison(sections={})).cells
     }
-    assert notes["Latency"] == ("not measured", "workload prints none")
+    assert notes["Latency"] == ("not measured", "none printed, none traced")
     cells = draw(compared_example("cluster-percpu")).cells
     [memory] = [cell for cell in cells if cell.title == "Memory"]
     assert memory.note == "2 alarms: cache lines of hot variables changed"
+
+
+def test_traced_wakeup_latencies_are_latencies(make_comparison: Make) -> None:
+    sides = [
+        side_of(name, [with_tail(tail, step) for step in range(5)])
+        for name, tail in (("base", 200), ("new", 900))
+    ]
+    data = analyse_sides(sides)
+    screen = draw(make_comparison(sections={data.section: Section.of(data)}))
+    [cell] = [cell for cell in screen.cells if cell.title == "Latency"]
+    assert (cell.text.split(" of ")[0] > "0", cell.href) == (True, "wakeup_latency")
+    assert cell.text.endswith(" changed")
 
 
 def test_a_chapter_that_was_not_measured_at_all_is_one_name(make_comparison: Make) -> None:

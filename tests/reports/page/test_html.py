@@ -14,8 +14,9 @@ from urllib.parse import unquote
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.model.comparison import Comparison
 from schedperf.model.json_text import to_json
+from schedperf.model.rows import Row
 from schedperf_reports.blocks import (
     Block,
     Cell,

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.profile.flame_data import MOST_LISTED
-from schedperf.evidence.profile.record import FlameTrees, Profile
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.evidence.profile.flame_record import FlameTrees
+from schedperf.evidence.profile.record import Profile
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from tests.reports.visits import Visit
 
 pytestmark = pytest.mark.browser

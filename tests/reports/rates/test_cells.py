@@ -14,7 +14,7 @@ from schedperf_reports.rates.cells import (
     explain_gaps,
     gather_twins,
     interval_of,
-    say_runs_once,
+    move_n_to_caption,
     zeros_table,
 )
 from schedperf_reports.rates.details import opened
@@ -96,11 +96,11 @@ def test_a_sure_row_that_is_no_change_says_why() -> None:
 def test_what_all_rows_count_is_said_once() -> None:
     columns = (Column(title="count"), RUNS_COLUMN)
     rows = tuple((Cell(text=name), Cell(text="5 rounds")) for name in ("a", "b"))
-    table = say_runs_once(Table(caption="CPUs", columns=columns, rows=rows))
+    table = move_n_to_caption(Table(caption="CPUs", columns=columns, rows=rows))
     assert (table.caption, len(table.columns)) == ("CPUs; n = 5 rounds", 1)
     assert table.rows == ((Cell(text="a"),), (Cell(text="b"),))
     other = Table(caption="CPUs", columns=columns, rows=(rows[0], (Cell(text="b"), Cell(text="3"))))
-    assert say_runs_once(other) is other
+    assert move_n_to_caption(other) is other
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Row, RunValue, Source
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row, RunValue, Source
 from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.graphics.chart import Chart
 
@@ -51,7 +52,7 @@ def test_a_result_opens_to_its_reason_runs_test_and_origin(
         "p": "1.2e-07; q = 3.6e-07, corrected for multiple testing",
         "equivalence margin": "+-3.0%",
         "smallest detectable change (80% power)": "2.4%",
-        "rank test": "p = 0.0079, +37.1% [+34.6%, +39.7%]",
+        "rank or permutation test": "p = 0.0079, +37.1% [+34.6%, +39.7%]",
     }
     assert isinstance(origin, Items)
     assert [item.text for item in origin.items] == [

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from scipy import stats
 
-from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Row, RunValue, Sweep
+from schedperf.model.comparison import Comparison
+from schedperf.model.row_groups import Sweep
+from schedperf.model.rows import Better, Row, RunValue
 from schedperf_reports.blocks import Table
 from schedperf_reports.graphics.axes import Axis, linear_axis, word_axis
-from schedperf_reports.graphics.chart import Box, Chart, Panel, Point, Series
+from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
 from schedperf_reports.graphics.intervals import SHAPES, IntervalLine, Intervals
 from schedperf_reports.graphics.ratio_axis import choose_ticks, fit_axis, ratio_axis, value_ticks
-from schedperf_reports.rates.side_means import mean_of
 from schedperf_reports.results.benchmarks import benchmarks
 from schedperf_reports.results.run_figures import draw_runs
 from schedperf_reports.results.sweep_plot import describe_sweep
@@ -42,11 +41,11 @@ def test_plots_say_which_way_is_worse(make_comparison: Make) -> None:
     captions = [plot.caption for plot in plots_of(make_comparison())]
     assert captions == [
         (
-            "4 primary results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive; "
+            "4 results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive; "
             "bars are 95% CIs; right is worse; the shaded band is the equivalence margin"
         ),
         (
-            "1 secondary result: 1 improvement; "
+            "1 secondary result; "
             "bars are 95% CIs; left is worse; the shaded band is the equivalence margin"
         ),
     ]
@@ -58,6 +57,21 @@ def test_where_directions_differ_no_end_is_better(make_comparison: Make, make_ro
     assert plot.directions == ("", "")
     assert "each row states which direction is better" in plot.caption
     assert [line.mark for line in plot.lines] == ["lower is better", "higher is better"]
+
+
+@pytest.mark.parametrize(
+    ("better", "directions"),
+    [
+        ("lower", ("better", "worse")),
+        ("higher", ("worse", "better")),
+        ("unknown", ("", "")),
+        (None, ("", "")),
+    ],
+)
+def test_no_end_is_better_where_the_direction_is_unknown(
+    better: Better | None, directions: tuple[str, str]
+) -> None:
+    assert Intervals(caption="", lines=(make_line(),), better=better).directions == directions
 
 
 def test_each_result_and_mean_of_the_table_has_a_line_with_its_number(
@@ -170,18 +184,13 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
     assert chart.sides == ("base", "new")
     assert spread.boxes[0].values == pytest.approx([1e3 * run.value for run in row.values_base])
     quartiles = np.percentile(spread.boxes[0].values, [25, 50, 75])
-    assert spread.boxes[0].ends()[1:4] == pytest.approx(tuple(quartiles))
+    assert spread.boxes[0].ends[1:4] == pytest.approx(tuple(quartiles))
     base = shares.series[0].points
     assert [point.x for point in base[1:]] == sorted(spread.boxes[0].values)
     assert [point.y for point in base] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert [series.place for series in time.series] == [0, 1]
     assert [point.x for point in time.series[0].points] == [0, 1, 2, 3, 4]
     assert spread.x.place(spread.boxes[0].values[0]) == shares.x.place(spread.boxes[0].values[0])
-
-
-def test_a_whisker_ends_at_the_farthest_value_near_the_box() -> None:
-    assert Box(side="base", values=(1.0, 2.0, 3.0, 4.0, 100.0)).ends() == (1.0, 2.0, 3.0, 4.0, 4.0)
-    assert Box(side="base", values=(7.0,)).ends() == (7.0,) * 5
 
 
 def test_lines_and_marks_are_in_per_cent_of_the_panel() -> None:
@@ -220,18 +229,6 @@ def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -
     )
 
 
-def test_sides_that_took_no_turns_are_told_by_pairs_of_runs(make_row: MakeRow) -> None:
-    base, new = (
-        tuple(
-            RunValue(boot=0, run=run, order=run, round=None, value=value)
-            for run, value in enumerate(values)
-        )
-        for values in ((1.0, 2.0), (1.5, 3.0))
-    )
-    caption = draw_runs(make_row(values_base=base, values_new=new)).caption
-    assert "new is above base in 75% of all pairs (one run of each side)" in caption
-
-
 def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
     runs = tuple(
         RunValue(boot=boot, run=run, order=3 * boot + run, round=None, value=1.0 + run)
@@ -246,50 +243,11 @@ def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
     assert figure.caption.endswith("lines connect runs of the same boot")
 
 
-def test_two_modes_are_parted_where_the_statistics_part_them(make_row: MakeRow) -> None:
-    def runs(*values: float) -> tuple[RunValue, ...]:
-        return tuple(
-            RunValue(boot=0, run=n, order=n, round=None, value=value)
-            for n, value in enumerate(values)
-        )
-
-    modes = caveat("modes", base="1 of 3", new="2 of 3", p=0.5, side="new", within="0%")
-    row = make_row(
-        base=1.1, ratio=1.1, values_base=runs(1.0, 1.02, 1.3), values_new=runs(1.01, 1.31, 1.32),
-        caveats=(modes,),
-    )  # fmt: skip
-    figure = draw_runs(row)
-    assert [panel.cut for panel in figure.panels[:2]] == pytest.approx([(1.02 + 1.3) / 2] * 2)
+def test_two_modes_are_parted_by_a_dotted_line(make_row: MakeRow) -> None:
+    figure = draw_runs(make_row(mode_boundary=0.7))
+    assert [panel.cut for panel in figure.panels] == [pytest.approx(700.0)] * 2 + [None]
     assert "dotted line: boundary between the two modes of the distribution" in figure.caption
-    counted_boots = caveat("modes", base="1 of 2", new="1 of 2", p=0.5, side="new", within="0%")
-    other = draw_runs(
-        make_row(values_base=row.values_base, values_new=row.values_new, caveats=(counted_boots,))
-    )
-    assert [panel.cut for panel in other.panels] == [None] * 3
-
-
-def test_the_interval_of_a_side_is_students_over_logarithms(make_row: MakeRow) -> None:
-    row = make_row()
-    side = mean_of(row, is_base=True)
-    assert side is not None
-    logs = np.log([run.value for run in row.values_base])
-    expected = stats.t.interval(0.95, len(logs) - 1, loc=logs.mean(), scale=stats.sem(logs))
-    assert (side.low, side.high) == pytest.approx(tuple(np.exp(expected)))
-
-
-def test_a_boot_is_one_value_of_a_side_where_boots_are_independent(make_row: MakeRow) -> None:
-    runs = tuple(
-        RunValue(boot=n // 2, run=n, order=n, round=None, value=1.0 + n // 2) for n in range(4)
-    )
-    side = mean_of(make_row(values_base=runs, replication="boots"), is_base=True)
-    single = mean_of(make_row(values_base=runs[:2], replication="boots"), is_base=True)
-    assert side is not None
-    assert side.low is not None
-    assert math.log(side.low) == pytest.approx(
-        math.log(2) / 2 - stats.t.ppf(0.975, 1) * math.log(2) / 2
-    )
-    assert single is not None
-    assert (single.low, single.high) == (None, None)
+    assert [panel.cut for panel in draw_runs(make_row()).panels] == [None] * 3
 
 
 def sweep_rows(make_row: MakeRow, *points: str) -> list[Row]:

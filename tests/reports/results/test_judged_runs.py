@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Row
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
 from schedperf_reports.blocks import Items, Table, is_note
 from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.words.remarks import advise
@@ -96,9 +97,9 @@ def test_a_sweep_that_did_not_change_has_no_shape(compare_frame: Make, results: 
 @pytest.mark.parametrize(
     ("columns", "caption", "number"),
     [
-        ({}, "n counts runs", "6+6"),
-        ({"round": lambda table: table["run"]}, "n counts interleaved pairs", "6"),
-        ({"boot": lambda table: table["run"] // 2}, "n counts boots", "3+3"),
+        ({}, "n = runs", "6+6"),
+        ({"round": lambda table: table["run"]}, "n = pairs", "6"),
+        ({"boot": lambda table: table["run"] // 2}, "n = boots", "3+3"),
     ],
 )
 def test_n_counts_what_is_independent(
@@ -191,13 +192,13 @@ def test_an_obstacle_of_all_rows_is_said_once(compare_frame: Make, of_kind: OfKi
     blocks = table.assign(order=lambda one: one["run"] + 100 * (one["side"] == "new"))
     comparison = compare_frame(blocks)
     assert {row.verdict for row in comparison.rows} == {"inconclusive"}
-    assert "all runs of new were recorded after those of base" in comparison.overall.reason
+    assert "the sides were not interleaved" in comparison.overall.reason
     assert of_kind(comparison, Items) == []
     overall = overall_of("invalid", "cpu.model differs", 4)
     [items] = of_kind(compare_frame(blocks, overall=overall), Items)
     assert len(items.items) == 1
     assert items.items[0].text.startswith(
-        "all 3 results: inconclusive: all runs of new were recorded"
+        "all 3 results: inconclusive: the sides were not interleaved"
     )
 
 

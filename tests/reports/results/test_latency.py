@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.results.latency import MOST_DRAWN, latency

@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Mover, Row, SideBySide, SideSummary, Step
+from schedperf.model.comparison import Comparison
+from schedperf.model.row_groups import Mover, SideBySide, Step
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 from schedperf_reports.formats.lkml import lkml
@@ -65,10 +68,8 @@ def test_sides_without_room_are_below_with_base_again(three: Comparison) -> None
 
 def test_one_screen_has_the_table_of_all_sides_alone(three: Comparison) -> None:
     brief = text(three, Options(width=78, colour=False))
-    assert "repair: 2 primary results" not in brief
-    assert "repair: 2 primary results" in text(
-        three, Options(width=78, colour=False, everything=True)
-    )
+    assert "repair: 2 results" not in brief
+    assert "repair: 2 results" in text(three, Options(width=78, colour=False, everything=True))
 
 
 def test_a_page_has_the_interval_of_a_step(three: Comparison) -> None:

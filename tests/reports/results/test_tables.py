@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.blocks import Items, Table
 from schedperf_reports.graphics.intervals import Intervals
-from schedperf_reports.results.table import geomean_of
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
@@ -23,14 +24,11 @@ def test_each_family_has_its_table(make_comparison: Make, of_kind: OfKind) -> No
     tables = of_kind(make_comparison(), Table)
     assert [table.caption for table in tables] == [
         (
-            "4 primary results: 1 regression, 1 improvement, 1 no-change, "
-            "1 inconclusive; lower is better; n counts runs"
+            "4 results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive; lower is better; "
+            "n = runs"
         ),
         "hackbench time over groups with the 95% CI of each side",
-        (
-            "1 secondary result: 1 improvement, not used for the verdict; higher is better; "
-            "n counts runs"
-        ),
+        ("1 secondary result, not used for the verdict (higher is better; n = runs)"),
     ]
     assert [table.brief for table in tables] == [True, False, False]
 
@@ -74,6 +72,30 @@ def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
         "3.6e-07", "Welch t on logs",
     ]  # fmt: skip
     assert cells(table)[6][4:6] == ["+12.9%", "[+9.0%, +17.0%]"]
+
+
+@pytest.fixture
+def build(
+    make_comparison: Make, make_row: MakeRow, of_kind: OfKind
+) -> tuple[Make, MakeRow, OfKind]:
+    """Return what builds a comparison and its rows, and what picks its blocks."""
+    return make_comparison, make_row, of_kind
+
+
+@pytest.mark.parametrize(
+    ("least", "values"),
+    [(0.05, [("ms", "50"), ("ms", "4000")]), (1e-6, [("us", "1"), ("s", "4")])],
+)
+def test_numbers_below_each_other_share_a_unit_unless_one_is_tiny(
+    build: tuple[Make, MakeRow, OfKind], cells: Texts, least: float, values: list[tuple[str, str]]
+) -> None:
+    make_comparison, make_row, of_kind = build
+    rows = tuple(
+        make_row(point=f"groups={n}", unit="s", base=base, new=base)
+        for n, base in ((1, least), (64, 4.0))
+    )
+    table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
+    assert [(row[1], row[2]) for row in cells(table) if row[0].startswith("  groups")] == values
 
 
 def test_where_directions_differ_a_few_metrics_are_named_and_of_more_each_row_says_it(
@@ -126,8 +148,8 @@ def test_each_new_side_has_its_table(
     )
     captions = [table.caption for table in of_kind(comparison, Table)][:2]
     assert captions == [
-        "new: 1 primary result: 1 regression; lower is better; n counts runs",
-        "new2: 1 primary result: 1 regression; lower is better; n counts runs",
+        "new: 1 result (lower is better; n = runs)",
+        "new2: 1 result (lower is better; n = runs)",
     ]
     tables = of_kind(comparison, Table)[:2]
     assert [table.columns[3].title for table in tables] == ["new", "new2"]
@@ -167,7 +189,7 @@ def test_units_that_differ_stand_in_the_cells(
 ) -> None:
     rows = (make_row(point="groups=1"), make_row(replication="rounds", n_base=6, n_new=6))
     table = of_kind(make_comparison(rows=rows), Table)[0]
-    assert "n counts" not in table.caption
+    assert "n = " not in table.caption
     assert [row[6] for row in cells(table) if row[6]] == ["5+5 runs", "6 pairs"]
 
 
@@ -216,15 +238,6 @@ def test_each_direction_has_a_mean_of_its_own(
     ]
 
 
-def test_results_of_one_run_do_not_narrow_their_mean(make_row: MakeRow) -> None:
-    rows = [make_row(metric=f"m{n}", ratio=1.2, ci_low=1.1, ci_high=1.32) for n in range(9)]
-    assert geomean_of(rows) is None
-    other = make_row(point="groups=9", ratio=1.2, ci_low=1.2, ci_high=1.2)
-    found = geomean_of([*rows, other])
-    assert found is not None
-    assert math.log(found.ci_high / found.ci_low) == pytest.approx(0.9 * math.log(1.32 / 1.1))
-
-
 def test_what_cannot_be_compared_is_not_in_a_mean(
     make_comparison: Make, make_row: MakeRow, of_kind: OfKind
 ) -> None:
@@ -234,4 +247,3 @@ def test_what_cannot_be_compared_is_not_in_a_mean(
     )
     table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
     assert table.rows[-1][0].text == "geomean of 2 of 3 results"
-    assert geomean_of(rows[1:]) is None

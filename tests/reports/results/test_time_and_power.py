@@ -10,8 +10,10 @@ import pytest
 
 from schedperf.compare.tables import compare_tables
 from schedperf.evidence.energy.record import Energy, EnergyRow, EnergySide
-from schedperf.model.comparison import Comparison, Row, Section
-from schedperf.tables.read import open_table
+from schedperf.inputs.tables.read import open_table
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Table
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.lkml import WIDTH, lkml

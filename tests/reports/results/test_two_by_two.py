@@ -3,7 +3,9 @@
 
 import pytest
 
-from schedperf.model.comparison import BaseNew, Interaction, SettingEffect, TwoByTwo, Verdict
+from schedperf.model.base_new import BaseNew
+from schedperf.model.row_groups import Interaction, SettingEffect, TwoByTwo
+from schedperf.model.rows import Verdict
 from schedperf_reports.blocks import Items, Table
 from schedperf_reports.results.two_by_two import conclude, draw_two_by_two, summarise
 

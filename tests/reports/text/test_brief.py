@@ -248,6 +248,12 @@ def test_quiet_rows_are_counted_and_what_all_rows_share_is_said_once() -> None:
     ]
 
 
+def test_a_column_without_a_value_in_any_row_is_no_statement() -> None:
+    table = make_table(("a", "regression"), ("b", "inconclusive"))
+    rows = tuple((row[0], Cell(text="-"), *row[2:]) for row in table.rows)
+    assert draw_brief(replace(table, rows=rows))[0] == "  results; in all rows: n 5+5"
+
+
 def test_the_unit_of_one_result_is_not_that_of_a_count() -> None:
     table = make_table(("a", "regression"), ("b", "regression"), ("mean", "-"))
     no_unit, mean = list(table.rows[1]), list(table.rows[2])

@@ -45,3 +45,15 @@ def test_numbers_are_never_cut() -> None:
     columns = [Column(title="command"), Column(title="value", align="right")]
     rows = [[Cell(text="a long command " * 9), Cell(text="123456.789")]]
     assert choose_columns(columns, rows, 40) == {0: 28, 1: 10}
+
+
+def test_few_long_names_are_cut_before_a_column_goes() -> None:
+    columns = [
+        Column(title="symbol", code=True),
+        Column(title="dso", code=True, priority=1),
+        Column(title="cost", align="right"),
+    ]
+    rows = [[Cell(text="schedule"), Cell(text="[kernel]"), Cell(text="12.68")] for _ in range(9)]
+    long = [[Cell(text="x" * 60), Cell(text="[kernel]"), Cell(text="12.68")]]
+    assert list(choose_columns(columns, rows + long, 36)) == [0, 1, 2]
+    assert list(choose_columns(columns, rows[:2] + long * 8, 36)) == [0, 2]

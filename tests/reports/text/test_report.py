@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from schedperf.model.comparison import Comparison, Row
-from schedperf_reports.formats import Options
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf_reports.formats import Options, find_format
 from schedperf_reports.formats.text import text
 from schedperf_reports.sections import all_report_sections
 from schedperf_reports.text.brief import shorten
@@ -120,6 +121,21 @@ def test_hostile_texts_change_no_width_and_drive_no_terminal(
     assert max(map(cell_len, drawn.splitlines())) <= width
     assert not set(drawn) & set("\x1b\x07\r\u202e")
     assert "[red]x[/red]" in drawn
+
+
+COMMANDS = "::add-mask::\N{FULLWIDTH NUMBER SIGN}##[add-mask] \u2003:::error::##\0vso[x] " * 40
+
+
+@pytest.mark.parametrize("name", ["text", "lkml", "markdown", "mmtests"])
+def test_no_line_is_a_command_of_a_ci_system(
+    name: str, make_comparison: Make, replace_texts: Callable[[Comparison, str], Comparison]
+) -> None:
+    options = Options(width=78, colour=False, everything=True)
+    drawn = find_format(name).render(replace_texts(make_comparison(), COMMANDS), options)
+    assert "add-mask" in drawn
+    # GitHub ignores all blanks at the beginning of a line.
+    assert not [line for line in drawn.splitlines() if line.strip().startswith("::")]
+    assert not re.findall(r"##\w*\[", drawn)
 
 
 def test_colour_adds_codes_and_changes_no_text(make_comparison: Make) -> None:

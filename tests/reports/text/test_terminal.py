@@ -269,3 +269,46 @@ def test_sides_of_a_stacked_drawing_are_below_each_other_without_the_gaps() -> N
     [boundary] = [line for line in lines if "boundary" in line]
     assert len(boundary) < 80
     assert draw_blocks(replace(drawing, stacked=False))[1].split() == ["tip", "new"]
+
+
+def per_table(*denominators: str) -> Table:
+    """Return rates in this order, with names of 45 letters."""
+    rows = tuple(
+        (Cell(text=f"{number}{'x' * 44}"), Cell(text=per), Cell(text="12.68"))
+        for number, per in enumerate(denominators)
+    )
+    columns = (
+        Column(title="event"),
+        Column(title="per", priority=2, as_heading=True),
+        Column(title="base", align="right"),
+    )
+    return Table(caption="events", columns=columns, rows=rows)
+
+
+def test_a_denominator_without_room_is_a_heading_over_its_rows() -> None:
+    table = per_table("message", "second", "message")
+    drawn = draw_blocks(table, width=60)
+    assert drawn[1].split() == ["event", "base"]
+    assert [line.split()[0][0] if "x" in line else line.strip() for line in drawn[2:]] == [
+        "per: message", "0", "2", "per: second", "1"
+    ]  # fmt: skip
+    assert draw_blocks(table, width=78)[1].split() == ["event", "per", "base"]
+
+
+def test_notes_stay_below_the_rows_that_they_are_about() -> None:
+    table = per_table("message", "second", "message")
+    note = (Cell(text="  a note", tone="muted"), Cell(text=""), Cell(text=""))
+    first, *others = table.rows
+    drawn = draw_blocks(replace(table, rows=(first, note, *others)), width=60)
+    assert [line.strip() for line in drawn[2:] if "x" not in line] == [
+        "per: message", "a note", "per: second", "per: message"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 78])
+def test_a_column_without_any_value_is_no_statement(width: int) -> None:
+    rows = tuple((Cell(text=name * 30), Cell(text="-")) for name in "ab")
+    columns = (Column(title="line"), Column(title="per operation", align="right", priority=2))
+    drawn = "\n".join(draw_blocks(Table(caption="lines", columns=columns, rows=rows), width=width))
+    assert "in all rows" not in drawn
+    assert "not shown" not in drawn

@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedperf.model.comparison import (
-    Comparison,
-)
+from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Graphic, Headline, Item, Items
 from schedperf_reports.verdict.evidence import evidence
 from schedperf_reports.verdict.verdict import verdict

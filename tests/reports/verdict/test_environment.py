@@ -4,7 +4,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Difference, Row, Severity, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
+from schedperf.model.sides import Difference, Severity, SideSummary
 from schedperf_reports.blocks import Items, Table, Text
 from schedperf_reports.verdict.caveats import caveats
 from schedperf_reports.verdict.environment import environment
@@ -116,6 +118,7 @@ def test_methods_name_every_unit_and_every_test_once(
     assert values.text == (
         "the unit of replication is the boot (mean of its runs) and interleaved pair of runs "
         "(10 clean runs in all); "
-        "no-change means that the 90% CI lies within the equivalence margin of +-3%"
+        "no-change means that the 90% CI lies within the equivalence margin of +-3%, "
+        "without a significant change of 1% or more"
     )
     assert tests.text == "tests: Welch t on logs; paired t on logs"

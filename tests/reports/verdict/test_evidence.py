@@ -2,18 +2,17 @@
 """How sure it is: what is independent, in which order it ran, what was tested."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import (
-    Comparison,
-    FamilySummary,
-    Row,
-    SideSummary,
-)
+from schedperf.model.comparison import Comparison
+from schedperf.model.row_groups import FamilySummary
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.blocks import Item
 
 Make = Callable[..., Comparison]
@@ -39,7 +38,7 @@ def test_how_sure_it_is_counts_values_order_boots_builds_and_tests(
 def test_a_drift_is_met_by_turns_of_settings_or_of_booted_kernels(
     make_comparison: Make, make_side: MakeSide, item: ItemOf
 ) -> None:
-    begin = "the sides were recorded one after the other, so drift confounds the comparison; "
+    begin = "the sides were recorded one after the other, so a change may be drift; "
     boots = "`schedperf vm --boots 2` interleaves the sides"
     assert item(make_comparison(), begin).text == f"{begin}{boots}"
     settings = make_comparison(sides=(make_side(), make_side("new")))
@@ -148,7 +147,8 @@ def test_weaknesses_beyond_the_first_are_counted(
 def test_a_drift_that_both_sides_share_is_a_warning_in_spite_of_turns(
     make_comparison: Make, make_row: MakeRow, item: ItemOf
 ) -> None:
-    row = make_row(replication="rounds")
+    make = partial(make_row, replication="rounds")
+    row = make()
     base, new = (
         tuple(
             replace(one, order=2 * place + side, value=1.0 + 0.2 * place)
@@ -156,15 +156,29 @@ def test_a_drift_that_both_sides_share_is_a_warning_in_spite_of_turns(
         )
         for side, values in enumerate((row.values_base, row.values_new))
     )
-    both = replace(row, values_base=base, values_new=new)
-    found = item(make_comparison(rows=(both,), caveats=()), "interleaved")
+    both = make(values_base=base, values_new=new)
+    rose = "hackbench time of both sides rose while recording: base +54.9%"
+    found = item(make_comparison(rows=(both,), caveats=()), rose)
     assert found.tone == "warning"
-    assert "new +54.9% (last 2 of 5 runs vs first 2)" in found.text
+    assert found.text == (
+        f"{rose} (last 2 of 5 runs vs first 2), new +54.9% (last 2 of 5 runs vs first 2); "
+        "pairs cancel slow drift"
+    )
+    assert found.short is not None
+    assert found.short.text == f"{rose}, new +54.9%; pairs cancel slow drift"
     booted = replace(both, replication="boots")
-    turns = item(make_comparison(rows=(booted,), caveats=()), "the sides alternated, but both")
-    assert (turns.tone, "last 2 of 5 runs" in turns.text) == ("plain", True)
-    one_side = replace(row, values_base=base)
+    turns = item(make_comparison(rows=(booted,), caveats=()), rose)
+    assert turns.tone == "plain"
+    assert turns.text.endswith("; the sides alternated, so most of it cancels")
+    falls = tuple(replace(one, value=1.0 / one.value) for one in base)
+    opposed = make(values_base=falls, values_new=new)
+    assert item(make_comparison(rows=(opposed,), caveats=()), "interleaved").tone == "plain"
+    fallen = make(values_base=falls, values_new=falls)
+    item(make_comparison(rows=(fallen,), caveats=()), "hackbench time of both sides fell while")
+    one_side = make(values_base=base)
     assert item(make_comparison(rows=(one_side,), caveats=()), "interleaved").tone == "plain"
+    for without in (make(values_base=(), values_new=new), make(values_base=(), values_new=())):
+        assert item(make_comparison(rows=(without,), caveats=()), "interleaved").tone == "plain"
 
 
 def test_methods_are_named_once_with_what_confirmed_some_results(
@@ -172,8 +186,8 @@ def test_methods_are_named_once_with_what_confirmed_some_results(
 ) -> None:
     methods = ("Welch t on logs", "Welch t on logs, and ranks", "paired t on logs, and permutation")
     rows = tuple(make_row(method=method) for method in methods)
-    assert item(make_comparison(rows=rows), "4 results tested by").text.startswith(
-        "4 results tested by Welch t on logs (some confirmed by ranks), "
+    assert item(make_comparison(rows=rows), "3 results tested by").text.startswith(
+        "3 results tested by Welch t on logs (some confirmed by ranks), "
         "paired t on logs (confirmed by permutation); "
     )
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Finding, NextStep, Section, SideSummary
+from schedperf.model.comparison import Comparison, NextStep
+from schedperf.model.sections import Finding, Section
+from schedperf.model.sides import SideSummary
 from schedperf_reports.blocks import LONGEST_DETAIL, Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import shown_sections

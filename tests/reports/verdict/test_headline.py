@@ -8,15 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import (
-    Comparability,
-    Comparison,
-    Difference,
-    Finding,
-    Overall,
-    Row,
-    SideSummary,
-)
+from schedperf.model.comparison import Comparison, Overall
+from schedperf.model.rows import Row
+from schedperf.model.sections import Finding
+from schedperf.model.sides import Comparability, Difference, SideSummary
 from schedperf.model.verdict import undecided
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text
 from schedperf_reports.verdict.findings import findings
@@ -180,7 +175,7 @@ def test_a_side_that_may_not_be_compared_costs_the_others_nothing(
     verdicts = {one.side: (one.verdict, one.text) for one in judge_sides(comparison)}
     assert verdicts["new"][0] == "regression"
     assert verdicts["new2"][0] == "invalid"
-    assert verdicts["new2"][1].startswith("cpu.microcode differs: '1' in base, '2' in new2")
+    assert verdicts["new2"][1].startswith("cpu.microcode differs: base 1, new2 2; slow")
 
 
 def test_the_reasons_are_left_to_the_section_below(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_reports.blocks import Block, Items, Table
 from schedperf_reports.verdict.probe_effect import probe_effect
 

@@ -3,13 +3,19 @@
 
 from typing import Any
 
-from schedperf.model.comparison import Comparison, GitSource
+from schedperf.model.comparison import Comparison
+from schedperf.model.sides import GitSource
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.lkml import lkml
 from schedperf_reports.formats.text import text
 from schedperf_reports.page.first_screen.screen import draw_first_screen
 from schedperf_reports.sections import shown_sections
-from schedperf_reports.verdict.source import LONGEST_SUBJECT, say_commit, say_commits, say_source
+from schedperf_reports.verdict.source import (
+    LONGEST_SUBJECT,
+    commits_of_sides,
+    describe_source,
+    format_commit,
+)
 from tests.reports.comparison_records import make_comparison, make_side
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -37,28 +43,28 @@ def compare(*sources: GitSource | None) -> Comparison:
 
 def test_a_commit_is_named_as_in_kernel_changelogs() -> None:
     said = 'commit 0123456789ab ("sched/fair: Place tasks by their lag")'
-    assert say_commit(make_source()) == said
-    assert say_commit(make_source(subject=None)) == "commit 0123456789ab"
+    assert format_commit(make_source()) == said
+    assert format_commit(make_source(subject=None)) == "commit 0123456789ab"
     changed = make_source(patches=("a", "b"), dirty=True, describe="v6.12-1-g0123456789ab")
-    assert say_source(changed) == (
+    assert describe_source(changed) == (
         f"{said} of https://git.example.org/linux.git sched/core, v6.12-1-g0123456789ab, "
         "with 2 patches, with uncommitted changes"
     )
 
 
 def test_hostile_subjects_stay_one_short_line() -> None:
-    said = say_commit(make_source(subject="a\r\nBcc: \u202eb\x1b[31m" + "x" * 10_000))
+    said = format_commit(make_source(subject="a\r\nBcc: \u202eb\x1b[31m" + "x" * 10_000))
     assert said.isprintable()
     assert len(said) <= LONGEST_SUBJECT + 40
 
 
 def test_each_side_has_its_commit_and_equal_ones_are_one_line() -> None:
     other = make_source(commit="f" * 40, subject=None)
-    assert list(say_commits(compare(None, None))) == []
-    assert list(say_commits(compare(None, other))) == ["new: commit ffffffffffff"]
-    assert list(say_commits(compare(other, other))) == ["all sides: commit ffffffffffff"]
+    assert list(commits_of_sides(compare(None, None))) == []
+    assert list(commits_of_sides(compare(None, other))) == ["new: commit ffffffffffff"]
+    assert list(commits_of_sides(compare(other, other))) == ["all sides: commit ffffffffffff"]
     many = [make_source(commit=digit * 40, subject=None) for digit in "01234"]
-    assert list(say_commits(compare(*many))) == [
+    assert list(commits_of_sides(compare(*many))) == [
         "base: commit 000000000000",
         "new4: commit 444444444444",
     ]

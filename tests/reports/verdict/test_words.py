@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import (
-    Row,
-    SideSummary,
-)
+from schedperf.model.rows import Row
+from schedperf.model.sides import SideSummary
 from schedperf_reports.words.rows import describe_change, merge_sides, name_side
 
 MakeRow = Callable[..., Row]

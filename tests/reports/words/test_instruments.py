@@ -14,15 +14,17 @@ from schedperf.evidence.probe_effect.record import (
     ProbedRun,
     ProbeEffect,
 )
-from schedperf.model.comparison import Better, Comparison, Row, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Better, Row
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Items
 from schedperf_reports.sections import shown_sections
 from schedperf_reports.verdict.rests_on import list_evidence
 from schedperf_reports.words.instruments import (
+    describe_agreement,
     list_costs,
     list_doubts,
     pairs_of,
-    say_agreement,
     warn_of_instruments,
 )
 
@@ -117,7 +119,7 @@ def test_a_change_that_instrumented_runs_do_not_show_is_a_doubt_with_its_numbers
         "their data may not explain the change"
     )
     assert (doubt.tone, doubt.evidence) == ("warning", ("probe_effect",))
-    assert say_agreement(pairs_of(comparison)) is None
+    assert describe_agreement(pairs_of(comparison)) is None
 
 
 def test_the_same_direction_beyond_noise_shows_the_change(
@@ -125,7 +127,7 @@ def test_the_same_direction_beyond_noise_shows_the_change(
 ) -> None:
     comparison = probed([make_row()], between=[between(1.3, 1.2, 1.4)])
     assert not list(list_doubts(comparison))
-    assert say_agreement(pairs_of(comparison)) == (
+    assert describe_agreement(pairs_of(comparison)) == (
         "the instrumented runs also show the change: +30.0% [+20.0%, +40.0%]"
     )
 
@@ -136,12 +138,12 @@ def test_the_other_direction_or_noise_does_not_show_it(
 ) -> None:
     comparison = probed([make_row()], between=[between(1.0, low, high)])
     assert list(list_doubts(comparison))
-    assert say_agreement(pairs_of(comparison)) is None
+    assert describe_agreement(pairs_of(comparison)) is None
 
 
 def test_an_improvement_is_a_change_as_well(probed: Probed, make_row: MakeRow) -> None:
     row = make_row(ratio=0.8, verdict="improvement")
-    assert say_agreement(pairs_of(probed([row], between=[between(0.8, 0.7, 0.9)])))
+    assert describe_agreement(pairs_of(probed([row], between=[between(0.8, 0.7, 0.9)])))
     assert list(list_doubts(probed([row], between=[between(1.2, 1.1, 1.3)])))
 
 
@@ -152,7 +154,7 @@ def test_what_cannot_be_told_is_no_doubt(probed: Probed, make_row: MakeRow) -> N
     assert not list(list_doubts(probed([no_ratio], between=[between(None, None, None)])))
     nothing = probed([make_row(verdict="inconclusive")], between=[between(1.5, 0.9, 2.4)])
     assert not list(list_doubts(nothing))
-    assert say_agreement(pairs_of(nothing)) is None
+    assert describe_agreement(pairs_of(nothing)) is None
 
 
 @pytest.mark.parametrize("verdict", ["inconclusive", "no-change"])
@@ -162,8 +164,8 @@ def test_a_change_of_instrumented_runs_alone_is_a_doubt(
     comparison = probed([make_row(verdict=verdict)], between=[between(1.5, 1.2, 1.9)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "the instrumented runs show a change (+50.0% [+20.0%, +90.0%]) that the clean runs do not "
-        "show, so the collected data may reflect collector overhead"
+        "only the instrumented runs differ significantly (hackbench time at groups=4 +50.0% "
+        "[+20.0%, +90.0%]), so their data may show collector overhead"
     )
 
 
@@ -185,7 +187,7 @@ def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
         "more"
         " but show +0.0% [-10.0%, +10.0%], so "
     )
-    assert say_agreement(pairs_of(comparison)) == (
+    assert describe_agreement(pairs_of(comparison)) == (
         "the instrumented runs also show 1 of 3 changes found in the clean runs"
     )
 
@@ -220,6 +222,10 @@ def test_results_are_matched_by_all_that_tells_them_apart(
             [effect(1.63, width=None)],
             f"runs of new by a factor of 1.6 (no CI, {N}) (not significant), so",
         ),
+        (
+            [effect(3.8, "base", width=30.0), effect(1.63, width=3.6)],
+            f"runs of new by a factor of 1.6 (95% CI [0.5, 5.9], {N}) (not significant)",
+        ),
         # What is shown is said, and what may be noise is not mixed with it.
         (
             [effect(9.0, "base", width=100.0), effect(2.0)],
@@ -234,6 +240,13 @@ def test_collectors_that_slow_runs_down_are_a_doubt(
     assert cost.text.startswith(f"collectors slowed the instrumented {told}")
     assert cost.text.endswith("may reflect collector overhead (bpf_pelt, perf_stat)")
     assert (cost.tone, cost.evidence) == ("warning", ("probe_effect",))
+
+
+def test_a_slowdown_with_a_wide_interval_is_unknown(probed: Probed) -> None:
+    rows = [effect(1.0, "base"), effect(3.8, width=30.0)]
+    [cost] = list_costs(probed(rows=rows, runs=[run("bpf_pelt")]))
+    unknown = "how much collectors slowed the instrumented runs of new is unknown"
+    assert cost.text.startswith(f"{unknown} (95% CI too wide, {N}), so their data may reflect")
 
 
 @pytest.mark.parametrize("rows", [[effect(1.5)], [effect(None)], [effect(0.5)], []])

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import Text
 from schedperf_reports.results.benchmarks import benchmarks
@@ -13,10 +14,7 @@ from schedperf_reports.words.remarks import explain_correction
 
 MakeRow = Callable[..., Row]
 
-BEGIN = (
-    "CIs are per row, significance is corrected for multiple testing; rows that are not "
-    "significant although the CI excludes 0: "
-)
+BEGIN = "CI excludes 0, but not significant after correction for multiple testing: "
 
 
 @pytest.mark.parametrize(

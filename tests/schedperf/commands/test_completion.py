@@ -105,6 +105,8 @@ def test_commands_options_and_files_are_completed(
         ("schedperf compare --html reco", {"recorded.tar"}),
         ("schedperf compare --format m", {"markdown", "mmtests"}),
         ("schedperf completion ", {"bash", "zsh", "fish"}),
+        ("schedperf record --with bpf_pl", {"bpf_placement"}),
+        ("schedperf rerun --with bpf_pe", {"bpf_pelt"}),
     ],
 )
 def test_fish_completes(typed: str, words: set[str], home: Path) -> None:
@@ -118,6 +120,16 @@ def test_fish_completes(typed: str, words: set[str], home: Path) -> None:
         check=True,
     )
     assert {line.partition("\t")[0] for line in done.stdout.splitlines()} == words
+
+
+def test_bash_completes_the_last_of_several_collectors(home: Path) -> None:
+    """click's script for fish cannot: it splits what is completed at commas."""
+    need("bash")
+    typed = "schedperf record --with default,bpf_pe\t -o x\nfc -ln -1 >line\nexit\n"
+    shown = type_into(["bash", "--noprofile", "--rcfile", "bashrc", "-i"], home, typed)
+    line = home / "line"
+    assert line.exists(), shown
+    assert line.read_text().strip() == "schedperf record --with default,bpf_pelt  -o x"
 
 
 def test_an_unknown_shell_is_refused_with_those_that_are_known(home: Path) -> None:

@@ -15,15 +15,15 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.cli import main
-from schedperf.culprit.files import (
+from schedperf.model.comparison import Comparison
+from schedperf.model.json_text import to_json
+from schedperf.publish.culprit.files import (
     change_record,
     find_comparisons,
     load_culprit,
     save_culprit,
 )
-from schedperf.culprit.record import Bisection, BisectionStep, Links
-from schedperf.model.comparison import Comparison
-from schedperf.model.json_text import to_json
+from schedperf.publish.culprit.record import Bisection, BisectionStep, Links
 from tests.culprits import BAD, GOOD, no_change, regression, series
 
 Run = Callable[..., str]

@@ -22,7 +22,13 @@ def journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", ["compare", "show"])
 def test_commands_that_record_nothing_say_it_too(
-    make_bundle: Callable[..., Path], journals: Path, tmp_path: Path, capsys: Capture, command: str
+    make_bundle: Callable[..., Path],
+    journals: Path,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    command: str,
 ) -> None:
     bundles = [make_bundle(tmp_path / f"{name}.tar", label=name) for name in ("base", "new")]
     arguments = [command, *map(str, bundles[: 2 if command == "compare" else 1])]
@@ -35,6 +41,10 @@ def test_commands_that_record_nothing_say_it_too(
         content = journal.read_bytes()
     journal.write_bytes(content)
     value.write_text("61\n")
+    if command == "show":
+        # As with a full /run.
+        monkeypatch.chdir(tmp_path)
+        journal.rename("schedperf-ab-1.jsonl")
     main(arguments)
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("schedperf: warning: a killed recording left ")

@@ -2,16 +2,17 @@
 """``schedperf mail draft``: a held mail, what holds it, and one line for what is wrong."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from schedperf.cli import main
-from schedperf.culprit.json import write_culprit
-from schedperf.mail.outbox import Outbox
 from schedperf.model.json_text import to_json
-from tests.schedperf.mail.records import make_comparison, make_comparisons, make_culprit
+from schedperf.publish.culprit.json import write_culprit
+from schedperf.publish.mail.outbox import Outbox
+from tests.schedperf.publish.mail.records import make_comparison, make_comparisons, make_culprit
 
 SITE = """\
 allow = ["@kernel.example"]
@@ -60,6 +61,12 @@ def test_a_mail_is_held_with_what_holds_it(draft: Run, folder: Path) -> None:
     assert failed == ["fresh", "form"]
 
 
+def test_maintainers_of_a_tree_need_a_repository(draft: Run) -> None:
+    status, _, err = draft("culprit.json", "--maintainers-from", "v6.18")
+    assert status == 2
+    assert "--maintainers-from: given without --repo; add --repo DIR" in err
+
+
 def test_the_same_is_drafted_once(draft: Run, folder: Path) -> None:
     draft("culprit.json")
     before = {path: path.read_bytes() for path in (folder / "outbox/held").iterdir()}
@@ -88,6 +95,17 @@ def test_to_a_file_or_stdout(draft: Run, folder: Path) -> None:
     status, _, err = draft("culprit.json", "-o", "no/such/mail.eml")
     assert status == 2
     assert "no/such/mail.eml" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+def test_a_mail_is_not_written_through_a_link_of_another_user(draft: Run, folder: Path) -> None:
+    victim, link = folder / "victim", folder / "mail.eml"
+    victim.write_text("precious")
+    link.symlink_to(victim)
+    os.lchown(link, 65534, 65534)
+    status, out, err = draft("culprit.json", "-o", "mail.eml")
+    assert (status, out, victim.read_text()) == (2, "", "precious")
+    assert "mail.eml is a link of another user" in err
 
 
 def test_a_digest(draft: Run, folder: Path) -> None:

@@ -4,7 +4,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,10 @@ def tables(tmp_path: Path) -> list[str]:
 def compare_without_room(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run ``schedperf compare`` as on a disk on which no file can be longer than 1 kB."""
     script = 'ulimit -f 1; exec "$@"'
-    command = [sys.executable, "-m", "schedperf", "compare", *arguments]
+    # Without -B, Python would leave a part of a compiled module.
+    command = [sys.executable, "-B", "-m", "schedperf", "compare", *arguments]
     return subprocess.run(
-        ["bash", "-c", script, "bash", *command], capture_output=True, text=True, timeout=60
+        ["bash", "-c", script, "bash", *command], capture_output=True, text=True, timeout=240
     )
 
 
@@ -99,3 +100,32 @@ def test_a_reader_that_goes_away_is_no_trouble_of_the_file(tmp_path: Path) -> No
     ):
         write_output(files["json"], ["{}"])
     os.close(writing)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+@pytest.mark.parametrize("planted", ["report", "report.txt"])
+def test_a_report_is_not_written_through_a_link_of_another_user(
+    planted: str, tables: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    victim, link = tmp_path / "victim", tmp_path / planted
+    victim.write_text("precious")
+    link.symlink_to(victim)
+    os.lchown(link, 65534, 65534)
+    assert main(["compare", *tables, "--html", str(tmp_path / "report")]) == 2
+    assert capsys.readouterr().err == (
+        f"schedperf: error: {link}: cannot be written ({link} is a link of another user); choose "
+        "another path\n"
+    )
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("plant", [os.symlink, os.link])
+def test_pack_writes_through_no_link_beside_its_output(
+    plant: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "collect.pyz"
+    victim.write_text("precious")
+    plant(victim, tmp_path / "collect.pyz.new")
+    assert main(["pack", str(path)]) == 0
+    assert victim.read_text() == "precious"
+    assert (victim.stat().st_mode & 0o111, path.stat().st_mode & 0o111) == (0, 0o111)

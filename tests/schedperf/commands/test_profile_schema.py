@@ -44,7 +44,7 @@ def follows_schema(capsys: Capture, command: str, *arguments: object) -> Any:
     "record",
     [
         "schedperf.evidence.c2c.record:C2cDocument",
-        "schedperf.evidence.profile.record:ProfileDocument",
+        "schedperf.evidence.profile.document:ProfileDocument",
     ],
 )
 def test_the_published_schemas_are_those_that_are_made(record: str) -> None:

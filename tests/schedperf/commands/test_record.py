@@ -14,12 +14,13 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import open_bundle
 from tests.programs import Program
 
 pytestmark = pytest.mark.system
@@ -123,7 +124,7 @@ def test_a_slower_workload_stops_early_with_a_regression(
     assert made == 10
     assert new.sequential.looks == tuple(range(3, made + 1))
     assert f"interim test after {made} runs: decided: rate at x=1: regression, worse: -29.9%" in err
-    needed = "about 1 more run may still be needed"
+    needed = "no verdict is possible before run 10"
     assert f"interim test after 9 runs: open: rate at x=1 (1 of 1 rows); {needed}\n" in err
     assert new.complete
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -253,18 +254,39 @@ def test_another_machine_is_refused_before_the_first_run(
     assert until_decided("--vary", "cpu.model") == 0
 
 
+def test_a_base_of_another_boot_is_warned_of_before_the_first_run(
+    prepare: Prepare, capfd: pytest.CaptureFixture[str]
+) -> None:
+    record_base(10)
+    change_member(Path("base.tar"), "run.json", lambda run: run.update(boot_id="another"))
+    prepare(1010.0)
+    assert until_decided() == 0
+    lines = capfd.readouterr().err.splitlines()
+    [warning] = [line for line in lines if "one boot, which is not" in line]
+    assert warning.startswith("schedperf: warning: base.tar: base has one boot, which is not the ")
+    assert "only changes of about 32% or more can be decided" in warning
+    assert lines.index(warning) < min(
+        number for number, line in enumerate(lines) if line.startswith("run ")
+    )
+
+
 def change_machine(path: Path) -> None:
-    """Give a bundle another CPU; the manifest goes, for it has the checksum of what was there."""
+    """Give a bundle another CPU."""
+    change_member(path, "host.json", lambda host: host["cpu"].update(model="Another 9000"))
+
+
+def change_member(path: Path, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change JSON of a bundle; the manifest goes, for it has the checksum of what was there."""
     with tarfile.open(path) as old:
         members = [(info, old.extractfile(info)) for info in old]
         contents = [(info, file.read()) for info, file in members if file is not None]
     with tarfile.open(path, "w") as new:
         for info, content in contents:
             data = content
-            if info.name.endswith("host.json"):
-                host = json.loads(content)
-                host["cpu"]["model"] = "Another 9000"
-                data = json.dumps(host).encode()
+            if info.name.endswith(name):
+                fields = json.loads(content)
+                change(fields)
+                data = json.dumps(fields).encode()
             if info.name != "manifest.json":
                 info.size = len(data)
                 new.addfile(info, io.BytesIO(data))

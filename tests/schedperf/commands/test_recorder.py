@@ -11,16 +11,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli, main
-from schedperf.commands._recorder import _wait
+from schedperf.commands._recorder import _describe_kept_runs, _wait
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.plugin import all_collectors
+from schedperf_collectors.recorder.bundle import Names
 from schedperf_collectors.recorder.options import COMMANDS, make_parser
 from tests.programs import Program
 
@@ -162,17 +164,34 @@ def test_a_killed_recorder_is_named_with_what_is_left_and_its_workload_is_ended(
     for pid in (tmp_path / "started").read_text().split():
         assert not Path("/proc", pid).exists()
     assert process.returncode == 128 + signal.SIGKILL
+    assert not [*Path(tempfile.gettempdir()).glob(f"schedperf-{recorder}-*")]
     # The shell may have got its signal before it is looked for.
     assert re.fullmatch(
-        "schedperf: error: the recorder was killed by SIGKILL; finished runs are in "
-        r"b\.tar\.partial \(remove b\.tar\.reserve, b\.tar\.manifest\); processes that the "
+        "schedperf: error: the recorder was killed by SIGKILL; no run was finished "
+        r"\(remove b\.tar\.partial, b\.tar\.manifest\); processes that the "
         "recorder left running were killed: "
         "(sh, )?sleep"
         "(, sh)?",
         err.splitlines()[-1],
     )
     left = sorted(item.name for item in tmp_path.iterdir())
-    assert left == ["b.tar.manifest", "b.tar.partial", "b.tar.reserve", "started"]
+    assert left == ["b.tar.manifest", "b.tar.partial", "started"]
+
+
+def test_the_manifest_of_finished_runs_is_not_said_to_be_useless(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> None:
+    one, two = (Names(tmp_path / f"s-{name}.tar") for name in "ab")
+    make_bundle(one.path).rename(one.partial)
+    for path in (one.manifest, two.partial, two.manifest):
+        path.write_text("{}")
+    # Nothing is read through a link.
+    (tmp_path / "s-c.tar.partial").symlink_to(one.partial)
+    setups = [word for name in "abc" for word in ("--setup", f"{name}=")]
+    assert _describe_kept_runs(["ab", "-o", f"{tmp_path}/s", *setups, "--", "true"]) == (
+        f"; finished runs are in {one.partial} "
+        f"(remove {two.partial}, {two.manifest}, {tmp_path}/s-c.tar.partial)"
+    )
 
 
 def test_a_temporary_folder_without_space_is_one_clear_line(
@@ -223,4 +242,4 @@ def test_an_option_of_stop_reaches_the_recorder(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["ab", "stop", "--now", "-o", str(tmp_path / "none")]) == 2
-    assert f"{tmp_path / 'none'}.boots/state.json: no such recording" in capfd.readouterr().err
+    assert f"-o {tmp_path / 'none'}: no recording writes this output" in capfd.readouterr().err

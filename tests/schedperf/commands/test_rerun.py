@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
+from schedperf.commands._rerun_commands import Recording
 from schedperf.commands._rerun_length import lengthen
-from schedperf.commands._rerun_plan import describe_this_machine
+from schedperf.commands._rerun_plan import _file_names, describe_this_machine
+from schedperf.inputs.bundle.open import open_bundle
 
 MakeBundle = Callable[..., Path]
 Facts = Mapping[str, Any]
@@ -44,8 +45,18 @@ def bundles(
     def bundles(*sides: Facts) -> None:
         for name, side in zip(("base", "new", "new2"), sides, strict=False):
             runs = [{"time_s": 0.6, "warmup": number == 0} for number in range(4)]
-            facts = {"runs": runs, "workload": QUICK, "label": name, **side}
-            make_bundle(tmp_path / f"{name}.tar", **facts)
+            facts = {"runs": runs, "workload": QUICK, "label": name, "program": "record", **side}
+            words = [
+                facts.pop("program"),
+                "-o",
+                "a.tar",
+                "--with",
+                "none",
+                *facts.pop("options", ()),
+            ]
+            command = ["schedperf", *words, "--", *shlex.split(facts["workload"])]
+            declared = {"recordings": [{"command": command}], **facts.pop("manifest", {})}
+            make_bundle(tmp_path / f"{name}.tar", **facts, manifest=declared)
 
     return bundles
 
@@ -63,7 +74,7 @@ def names_in(folder: str) -> list[str]:
 
 def in_turns(side: str, setup: str, here: Facts) -> Facts:
     runs = [{"time_s": 0.6, "round": number, "side": side} for number in range(3)]
-    return {"runs": runs, "setup": setup, "host": here}
+    return {"runs": runs, "setup": setup, "host": here, "program": "ab"}
 
 
 def test_print_prints_commands_that_a_shell_takes_and_runs_nothing(
@@ -112,9 +123,40 @@ def test_the_answer_of_a_terminal_decides(
     assert is_run or "nothing was run" in done.stderr
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_whole_command_is_the_last_line_before_the_question(
+    make_bundle: MakeBundle, tmp_path: Path, here: Facts, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A note with the name of the file must not cover the command, nor look like another one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    name = "a\x1b[1A\x1b[2K\r\u202e\n  schedperf record -o rerun|a.tar -- true.tar"
+    long = " ".join(["word"] * 5000)
+    host = {**here, "cpu": {**here["cpu"], "model": "Other CPU"}}
+    make_bundle(tmp_path / name, runs=[{"time_s": 0.6}], workload=f"touch ran {long}", host=host)
+    status, out, err = rerun(capsys, name)
+    assert status == 2
+    before, question, _ = err.partition("Run this command? [y/N]")
+    *notes, command = before.splitlines()
+    assert question
+    assert command.startswith(
+        "  schedperf record -o $'rerun/a\\x1b[1A\\x1b[2K\\x0d\\u202e\\n  sched"
+    )
+    assert command.endswith(f"-- touch ran {long}")
+    assert len(notes) == 1
+    assert "recorded on a machine with different cpu.model" in notes[0]
+    assert all(line.isprintable() for line in (out + err).splitlines())
+    assert not Path("ran").exists()
+
+
 @pytest.mark.system
 def test_a_side_is_recorded_as_it_was_and_nothing_executable_is_kept(
-    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+    bundles: Callable[..., None], here: Facts, capfd: pytest.CaptureFixture[str]
 ) -> None:
     setups = ("export DEPTH=1", "export DEPTH=8\nulimit -n 64")
     sides = zip(("base", "new"), setups, strict=True)
@@ -123,10 +165,11 @@ def test_a_side_is_recorded_as_it_was_and_nothing_executable_is_kept(
         {**in_turns(side, setup, here), "workload": workload,
          "runs": [{"point": {"groups": group}, "round": number, "side": side, "warmup": number == 0}
                   for group in ("1", "4") for number in range(3)],
-         "metric": [{"name": "d", "unit": "count", "better": "lower", "regex": "depth=(.*) "}]}
+         "metric": [{"name": "d", "unit": "count", "better": "lower", "regex": "depth=(.*) "}],
+         "options": ["--metric", "d[count,lower]=depth=(.*) ", "--point", "groups=1,4"]}
         for side, setup in sides
     ))  # fmt: skip
-    status, out, err = rerun(capsys, "base.tar", "new.tar", "--yes", "-o", "out")
+    status, out, err = rerun(capfd, "base.tar", "new.tar", "--yes", "-o", "out")
     assert status == 0, err
     assert "--new-setup $'export DEPTH=8\\nulimit -n 64'" in err
     assert out == "schedperf compare out/base.tar out/new.tar\n"
@@ -142,8 +185,8 @@ def test_a_side_is_recorded_as_it_was_and_nothing_executable_is_kept(
     assert not [path for path in Path().rglob("*") if path.is_file() and os.access(path, os.X_OK)
                 and path.stat().st_mode & 0o111]  # fmt: skip
     # The new bundles are repeated in the same way, into the next free directory.
-    _, again, _ = rerun(capsys, "out/base.tar", "out/new.tar", "--print")
-    _, before, _ = rerun(capsys, "base.tar", "new.tar", "--print")
+    _, again, _ = rerun(capfd, "out/base.tar", "out/new.tar", "--print")
+    _, before, _ = rerun(capfd, "base.tar", "new.tar", "--print")
     assert again == before
 
 
@@ -151,10 +194,11 @@ def test_what_a_terminal_does_not_show_is_escaped(
     bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hidden = "\x1b[2J\u202e\u200b"
-    bundles({"host": here, "workload": shlex.join(["true", hidden])})
+    bundles({"host": here, "workload": shlex.join(["true", hidden, "##[add-mask]x"])})
     for options in (["--print"], []):
         _, out, err = rerun(capsys, "base.tar", *options)
-        assert "-- true $'\\x1b[2J\\u202e\\u200b'" in out + err
+        escaped = r"-- true $'\x1b[2J\u202e\u200b' $'\x23\x23[add-mask]x'"
+        assert escaped in out + err
         assert not set(hidden) - set("[2J") & set(out + err)
 
 
@@ -312,8 +356,9 @@ def test_loops_of_a_longer_run(workload: str, longer: str | None) -> None:
 def test_guests_need_the_images_of_their_kernels(
     bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    guest = {**here, "kernel": {**here["kernel"], "cmdline": "virtme_hostname=x nokaslr"}}
-    bundles({"host": guest}, {"host": guest})
+    words = ["vm", "--kernel", "a=b", "--kernel-args=nokaslr", "--", *shlex.split(QUICK)]
+    facts = {"host": here, "manifest": {"recordings": [{"command": ["schedperf", *words]}]}}
+    bundles(facts, facts)
     status, _, err = rerun(capsys, "base.tar", "new.tar")
     assert status == 2
     assert err == (
@@ -333,8 +378,8 @@ def booted(tmp_path: Path, *options: str) -> Facts:
         *("--kernel", "base=6.1.0-1-amd64", "--kernel", "new=6.1.0-2-amd64"),
         *("--boots", "4", "--power", str(tmp_path / "power"), "--warmup", "0", *options),
     ]
-    entry = {"workload": "no-such-program", "program": "boots", "options": words}
-    return {"workload": "no-such-program", "manifest": {"rerun": [entry]}}
+    command = ["schedperf", "ab", "-o", "/home/me/", *words, "--", "no-such-program"]
+    return {"workload": "no-such-program", "manifest": {"recordings": [{"command": command}]}}
 
 
 def test_kernels_that_were_booted_are_booted_again(
@@ -345,7 +390,7 @@ def test_kernels_that_were_booted_are_booted_again(
     status, out, err = rerun(capsys, "base.tar", "new.tar", "--print")
     command = (
         "schedperf ab -o rerun/ --kernel base=6.1.0-1-amd64 --kernel new=6.1.0-2-amd64 "
-        f"--on ssh:root@lab --power {tmp_path}/power --boots 4 --warmup 0 -- no-such-program"
+        f"--boots 4 --power {tmp_path}/power --on ssh:root@lab --warmup 0 -- no-such-program"
     )
     assert (status, out) == (0, f"{command}\n")
     assert err == (
@@ -407,3 +452,15 @@ def test_the_commit_is_stated_again_for_the_same_kernel_only(
     assert '--source \'{"commit": "0123456789abcdef' in same
     _, other, _ = rerun(capsys, "new.tar", "--print")
     assert "--source" not in other
+
+
+def test_bundles_of_one_name_get_different_ones() -> None:
+    recordings = [
+        Recording(
+            program="record", workloads=(), setup="", service="", vary=(), label="", side=None,
+            kernel="", path=path,
+        )
+        for path in ("a/x.tar", "b/x.tar.xz", "c/x.tar", "x-2.tar")
+    ]  # fmt: skip
+    names = _file_names(recordings, are_interleaved=False)
+    assert names == ["x.tar", "x-2.tar", "x-3.tar", "x-2-2.tar"]

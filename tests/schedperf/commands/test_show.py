@@ -2,6 +2,7 @@
 """``schedperf show``: what is inside a bundle, and what is missing and why."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.bundle.open import open_bundle
 from schedperf.commands._show_text import format_summary
 from schedperf.commands._summary import summarise
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.errors import BundleError
 
 MakeBundle = Callable[..., Path]
@@ -21,7 +22,7 @@ RunCli = Callable[..., subprocess.CompletedProcess[str]]
 MakeMembers = Callable[..., dict[str, bytes]]
 MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
 
-HOSTILE = "a\x1b]0;title\x07b\u202ec"
+HOSTILE = f"::a\x1b]0;title\x07b\u202ec ##\x07[add-mask]{' ::set-output x::' * 20}"
 
 
 @pytest.fixture
@@ -144,6 +145,9 @@ def test_captured_text_cannot_drive_the_terminal(
         assert done.returncode == 0
         for character in "\x1b\x07\u202e":
             assert character not in done.stdout
+        assert "set-output" in done.stdout
+        if arguments == ["--runs"]:
+            assert not re.search(r"^\s*::|##\w*\[", done.stdout, re.MULTILINE)
         assert "[red]host[/red]" in done.stdout
 
 

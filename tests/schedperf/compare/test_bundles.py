@@ -8,15 +8,20 @@ from typing import Any, ClassVar
 
 import pytest
 
-from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.compare.bundles import CompareOptions, analyse_sides, compare_bundles
+from schedperf.compare import sections
+from schedperf.compare.bundles import compare_bundles
+from schedperf.compare.options import CompareOptions
 from schedperf.compare.why.find import all_rules, find_all
-from schedperf.evidence import FindingPlugin, SectionPlugin
+from schedperf.evidence import FindingPlugin, SectionPlugin, all_sections
+from schedperf.evidence.needs import Need
 from schedperf.evidence.probe_effect.record import ProbeEffect
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.inputs.side import Side, name_sides
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section, SectionData, data_of
+from schedperf.model.comparison import SCHEMA, Comparison
+from schedperf.model.rows import BootSd
 from schedperf.model.schema import to_plain
-from schedperf.runs.side import Side
+from schedperf.model.sections import Finding, Section, SectionData, data_of
 
 MakeBundle = Callable[..., Path]
 Facts = dict[str, Any]
@@ -151,11 +156,47 @@ class TestNotComparable:
             "boots/0/runs/000/stdout:2: hackbench time: invalid number 'soon'"
         )
 
+    def test_work_that_was_not_done_is_missing_data(self, compared: Compare) -> None:
+        text = (
+            "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
+            "Each sender will pass 2000 messages of 100 bytes\n"
+            "signaling 40 worker threads to terminate\nTime: 1.010\n"
+        )
+        found = compared({"runs": runs(*TIMES)}, {"runs": [{"stdout": text}] * 4})
+        assert outcome(found) == ("invalid", 4)
+        assert found.overall.reason == (
+            "no result, because the benchmark did not do its work in 4 runs of new; first: "
+            "boots/0/runs/000/stdout:3: hackbench was stopped before all messages were passed; "
+            "record again"
+        )
+
     def test_output_that_no_parser_reads_has_a_short_reason(self, compared: Compare) -> None:
         found = compared({"runs": [{"stdout": "fine\n"}] * 4}, {"runs": [{"stdout": "well\n"}] * 4})
         assert found.overall.verdict == "inconclusive"
         assert found.overall.reason_short == "no parser reads the output of this workload"
-        assert found.overall.reason.endswith("--metric 'name[unit,higher]=REGEX'")
+        assert found.overall.reason.endswith(
+            "record time -p CMD, or use --metric 'name[unit,higher]=REGEX'"
+        )
+
+    def test_a_workload_without_a_number_has_its_elapsed_time_which_decides_nothing(
+        self, compared: Compare
+    ) -> None:
+        fast, slow = (
+            {"runs": [{"stdout": "fine\n", "time_s": each} for each in times]}
+            for times in ((1.0, 1.01, 0.99, 1.0), (2.0, 2.02, 1.98, 2.0))
+        )
+        found = compared(fast, slow)
+        [row] = found.rows
+        assert (row.metric, row.unit, row.family) == ("elapsed time (wall)", "s", "informational")
+        assert row.ratio == pytest.approx(2.0, rel=0.01)
+        assert outcome(found) == ("inconclusive", 0)
+        assert "no parser reads the output" in found.overall.reason
+        assert not any("more run" in step.what for step in found.next_steps)
+
+    def test_a_workload_with_a_number_has_no_elapsed_time(self, compared: Compare) -> None:
+        silent = {"stdout": "", "time_s": 1.0}
+        found = compared(*({"runs": [*runs(*TIMES), silent]} for _ in range(2)))
+        assert [row.metric for row in found.rows] == ["hackbench time"]
 
 
 class TestEmulation:
@@ -174,6 +215,64 @@ class TestEmulation:
         found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "host": EMULATED})
         assert outcome(found) == ("invalid", 4)
         assert "virtualisation.kind differs (and 1 more field)" in found.overall.reason
+
+
+class TestOneBootEach:
+    """Sides of one boot each: two boots of one kernel can explain a change."""
+
+    ELSE = "99999999-0000-4000-8000-000000000000"
+
+    def slower(self, factor: float = 1.3) -> list[Facts]:
+        return [{**run, "boot_id": self.ELSE} for run in slower(factor)]
+
+    def test_a_change_that_boots_can_explain_is_inconclusive(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": self.slower(1.1)})
+        assert outcome(found) == ("inconclusive", 0)
+        assert "one boot per side; two boots of one kernel can differ" in found.overall.reason
+        assert {"one-boot", "boot-sd"}.intersection(codes(found)) == {"boot-sd"}
+        [step] = [step for step in found.next_steps if step.id == "more-boots"]
+        assert step.what.startswith("record 4 boots per side")
+        assert "more-runs" not in {step.id for step in found.next_steps}
+
+    def test_a_larger_change_is_a_regression(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": self.slower(2.0)})
+        assert outcome(found) == ("regression", 1)
+        assert [row.boot_sd for row in found.rows] == [BootSd(sd=0.1, source="assumed")]
+
+    def test_so_it_is_if_boots_hardly_differ(self, compared: Compare) -> None:
+        found = compared({"runs": runs(*TIMES)}, {"runs": self.slower(1.1)}, boot_sd=0.01)
+        assert outcome(found) == ("regression", 1)
+        [said] = [each.text for each in found.caveats if each.code == "boot-sd"]
+        assert said.endswith("a boot-to-boot standard deviation of 1% (--boot-sd)")
+        assert "more-boots" not in {step.id for step in found.next_steps}
+        wider = compared({"runs": runs(*TIMES)}, {"runs": self.slower(1.1)}, boot_sd=0.05)
+        [step] = [step for step in wider.next_steps if step.id == "more-boots"]
+        assert step.why == "one boot per side; two boots of one kernel can differ by this much"
+        assert wider.rows[0].reason_short == step.why
+
+    def test_each_side_needs_its_own_boots(self, compared: Compare) -> None:
+        sides = (runs(*TIMES), self.slower(1.1), slower(1.2))
+        found = compared(*({"runs": side} for side in sides), boot_sd=0.01)
+        [step] = [step for step in found.next_steps if step.id.startswith("more-boots")]
+        assert step.why == "boot-to-boot variance is unknown"
+        [command] = step.commands
+        assert "2.tar" in command
+        assert "1.tar" not in command
+
+    @pytest.mark.parametrize(
+        ("build_id", "verdict"), [("bb" * 20, "inconclusive"), ("aa" * 20, "regression")]
+    )
+    def test_other_kernels_are_other_boots_where_no_id_is_published(
+        self, compared: Compare, build_id: str, verdict: str
+    ) -> None:
+        without = {"boot_id": None}
+        kernels = [{"kernel": {"build_id": each}} for each in ("aa" * 20, build_id)]
+        found = compared(
+            {"runs": runs(*TIMES, **without), "host": kernels[0]},
+            {"runs": [{**run, **without} for run in slower(1.1)], "host": kernels[1],
+             "manifest": {"treatment": ["kernel.build_id"]}},
+        )  # fmt: skip
+        assert found.overall.verdict == verdict
 
 
 class TestCaveats:
@@ -235,21 +334,6 @@ class TestCaveats:
         numbers = {"side": "new", "count": 1, "bytes": 1 << 30, "first": "boots/0/runs/000"}
         assert caveat("output-left-out", **numbers) in found.caveats
 
-    def test_output_that_an_earlier_recorder_kept_whole(self, compared: Compare) -> None:
-        first, *others = slower()
-        header = "Running in process mode with 1 groups using 40 file descriptors each\n"
-        middle = "".join(f"line {number:>93}\n" for number in range(200_000))
-        long = {**first, "stdout": f"{header}{middle}Time: {first['time_s']}\n"}
-        found = compared({"runs": runs(*TIMES)}, {"runs": [long, *others]})
-        [said] = [each for each in found.caveats if each.code == "output-left-out"]
-        size = len(long["stdout"]) - (12 << 20)
-        assert said.numbers == {
-            "side": "new", "count": 1, "bytes": size, "first": "boots/0/runs/000"
-        }  # fmt: skip
-        assert said.text.startswith(f"{size} bytes in the middle of the output of 1 run of new om")
-        [row] = [row for row in found.rows if row.metric == "hackbench time"]
-        assert row.n_new == len(slower())
-
 
 class Anything(SectionData, frozen=True, kw_only=True):
     section: ClassVar[str] = "anything"
@@ -298,7 +382,8 @@ class TestFindings:
 class TestSections:
     @staticmethod
     def analyse_with(analyse: Callable[[Sequence[Side]], SectionData]) -> Section:
-        return analyse_sides(SectionPlugin(record=Anything, analyse=analyse), ())
+        plugin = SectionPlugin(record=Anything, analyse=analyse, reads=lambda: "anything")
+        return sections.analyse_sides(plugin, ())
 
     def test_a_crash_costs_the_section_only(self) -> None:
         def crash(_sides: Sequence[Side]) -> Anything:
@@ -312,6 +397,25 @@ class TestSections:
     def test_data_that_json_cannot_hold_is_a_crash(self, value: object) -> None:
         found = self.analyse_with(lambda _sides: Anything(value=value))
         assert (found.status, found.data) == ("failed", None)
+
+    def test_one_whose_need_nobody_provides_says_so(self) -> None:
+        need: Need[Callable[[], int]] = Need("forks")
+        found = self.analyse_with(lambda _sides: Anything(value=need.function()))
+        assert found.reason == "LookupError: no kind of evidence provides forks"
+
+    def test_what_has_most_to_read_starts_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        started: list[set[str]] = []
+
+        def do_none(tasks: Sequence[Any], _workers: int) -> list[Any]:
+            started.extend({plugin.record.section for plugin in task.args[0]} for task in tasks)
+            return [dict.fromkeys(all_sections())]
+
+        monkeypatch.setattr(sections, "do_all", do_none)
+        bundles = [open_bundle(CGROUP / f"{name}.tar.xz") for name in ("base", "new")]
+        sections.analyse_all(name_sides(bundles), 2, drawings=True)
+        # The types of the kernels have 22 MB there, and the profiles 1.6 MB.
+        assert started[0] >= {"layout", "c2c"}
+        assert started[1] >= {"profile", "flames"}
 
     def test_an_absent_one_says_why(self, compared: Compare) -> None:
         found = compared({}, {"runs": slower()})

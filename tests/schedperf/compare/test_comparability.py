@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.comparability import (
     LONGEST_VALUE,
     compare_hosts,
@@ -17,8 +16,9 @@ from schedperf.compare.comparability import (
     find_rule,
     flatten_host,
 )
-from schedperf.model.comparison import Comparability
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.sides import Comparability
 from schedperf_collectors import host as host_collector
 from schedperf_collectors.plugin import Capture
 
@@ -215,7 +215,7 @@ def test_what_one_boot_could_not_see_does_not_differ_between_boots(gate: Gate) -
 
 def test_a_long_value_is_cut(gate: Gate) -> None:
     [difference] = gate({"host": {"cpu": {"model": "x" * 10_000}}}).differences
-    assert len(str(difference.new)) == LONGEST_VALUE + 1
+    assert len(str(difference.new)) == LONGEST_VALUE
 
 
 def test_fields_that_are_equal_on_all_sides_are_listed(gate: Gate) -> None:
@@ -226,6 +226,14 @@ def test_fields_that_are_equal_on_all_sides_are_listed(gate: Gate) -> None:
     # Ignored fields are not compared.
     assert "kernel.cmdline.root" not in found.equal
     assert gate({"host": None}, base).equal == ()
+
+
+def test_what_is_unknown_is_not_equal(gate: Gate) -> None:
+    # No side could read its configuration: a mail must not say that they are identical.
+    unknown = {"host": {"kernel": {"config_sha256": None}}}
+    assert "kernel.config_sha256" in gate({}, {}).equal
+    assert "kernel.config_sha256" not in gate(unknown, unknown).equal
+    assert "kernel.config_sha256" not in gate(unknown, {}).equal
 
 
 def test_every_entry_of_the_table_has_a_reason_and_a_severity_of_the_model() -> None:

@@ -2,7 +2,8 @@
 """``schedperf compare --history``: earlier recordings tell how much few runs vary."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,91 @@ def test_data_that_are_given_twice_are_refused(
     assert said.endswith(f"{past[1]}; leave it out of --history\n")
     assert main(["compare", *sides, "--history", sides[0]]) == 2
     assert f"{sides[0]}: contains the same data as" in capsys.readouterr().err
+
+
+def test_a_directory_of_earlier_boots_tells_how_boots_differ(
+    make_bundle: MakeBundle, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = tmp_path / "earlier"
+    folder.mkdir()
+
+    def boot(name: str, scale: float) -> str:
+        runs = [{"time_s": scale * time, "boot_id": name} for time in TYPICAL]
+        return str(make_bundle(folder / f"{name}.tar", runs=runs, label=name))
+
+    for number, scale in enumerate((1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.0)):
+        boot(f"night-{number}", scale)
+    # What is compared may be in the directory, too.
+    sides = [boot("base", 1.0), boot("new", 1.15)]
+    (folder / "notes.txt").write_text("no bundle")
+    # Neither may a recording that cannot be used, here the first and the last of the names.
+    host = {"cpu": {"microcode": "0x1"}}
+    foreign = bundle(make_bundle, folder / "a.tar", TYPICAL, host=host)
+    (folder / "z.tar").write_bytes(b"cut")
+    assert main(["compare", *sides, "--json", "-"]) == 0
+    alone = only_row(capsys)
+    assert (alone["verdict"], alone["boot_sd"]) == (
+        "inconclusive",
+        {"sd": 0.1, "source": "assumed", "df": None},
+    )
+    assert main(["compare", *sides, "--history", str(folder), "--json", "-"]) == 1
+    out, err = capsys.readouterr()
+    assert re.fullmatch(
+        rf"schedperf: warning: 2 of 11 recordings in {folder} not used; first: {foreign}: not "
+        rf"comparable with {sides[0]} \(cpu\.microcode differs.*\); leave it out of --history\n",
+        err,
+    )
+    [known] = json.loads(out)["rows"]
+    assert (known["verdict"], known["boot_sd"]["source"], known["boot_sd"]["df"]) == (
+        "regression",
+        "history",
+        6,
+    )
+    assert 0.01 < known["boot_sd"]["sd"] < 0.02
+    others = tmp_path / "others"
+    others.mkdir()
+    Path(foreign).rename(others / "a.tar")
+    assert main(["compare", *sides, "--history", str(others)]) == 2
+    assert f"error: 1 of 1 recordings in {others} not used; " in capsys.readouterr().err
+
+
+def test_published_boots_without_ids_are_told_apart_by_their_numbers(
+    make_bundle: MakeBundle, tmp_path: Path, capsys: Capture
+) -> None:
+    def write(name: str, scales: Sequence[float], boot_id: str | None) -> str:
+        runs = [
+            {"time_s": scale * time, "boot": boot, "run": run, "boot_id": boot_id}
+            for boot, scale in enumerate(scales)
+            for run, time in enumerate(TYPICAL)
+        ]
+        return str(make_bundle(tmp_path / f"{name}.tar", runs=runs, label=name))
+
+    sides = [write("base", [1.0], "boot-a"), write("new", [1.15], "boot-b")]
+    nights = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.0)
+    past = write("past", nights, None)
+    main(["compare", *sides, "--history", past, "--json", "-"])
+    known = only_row(capsys)["boot_sd"]
+    assert (known["source"], known["df"]) == ("history", 6)
+    assert 0.01 < known["sd"] < 0.02
+    # Two of these may be of one boot.
+    apart = [write(f"night-{at}", [scale], None) for at, scale in enumerate(nights)]
+    options = [option for path in apart for option in ("--history", path)]
+    main(["compare", *sides, *options, "--json", "-"])
+    assert only_row(capsys)["boot_sd"]["source"] == "assumed"
+
+
+def test_a_directory_without_bundles_is_refused(
+    sides: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main(["compare", *sides, "--history", str(empty)]) == 2
+    assert capsys.readouterr().err == (
+        f"schedperf: error: {empty}: no bundles in this directory (expected files named *.tar*)\n"
+    )
+
+
+@pytest.mark.parametrize("given", ["60%", "-1%", "no"])
+def test_a_deviation_that_is_none_is_refused(sides: list[str], given: str, capsys: Capture) -> None:
+    assert main(["compare", *sides, f"--boot-sd={given}"]) == 2
+    assert "--boot-sd" in capsys.readouterr().err

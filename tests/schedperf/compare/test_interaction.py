@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.interaction import Boots, Design, judge_interactions
-from schedperf.model.comparison import BaseNew, Comparison, TwoByTwo
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.model.base_new import BaseNew
+from schedperf.model.comparison import Comparison
 from schedperf.model.frame import Frame
+from schedperf.model.row_groups import TwoByTwo
 from tests import golden_inputs
 
 Json = dict[str, Any]

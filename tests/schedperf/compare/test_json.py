@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.json import json_schema
 from schedperf.evidence import all_sections
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.comparison import Comparison
 from schedperf.model.json_text import to_json
 from schedperf.model.schema import to_plain

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.kernel_config import option_differences
-from schedperf.model.comparison import OptionDifference
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.sides import OptionDifference
 
 MakeBundle = Callable[..., Path]
 

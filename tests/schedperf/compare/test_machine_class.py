@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import Bundle, open_bundle
 
 MakeBundle = Callable[..., Path]
 Classes = Callable[..., list[str | None]]

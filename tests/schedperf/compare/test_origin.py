@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.comparability import compare_hosts
-from schedperf.model.comparison import Comparability, Difference
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.sides import Comparability, Difference
 
 MakeBundle = Callable[..., Path]
 Host = dict[str, Any]

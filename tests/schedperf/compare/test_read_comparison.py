@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.json import MOST_BYTES, MOST_VALUES, read_comparison
 from schedperf.evidence.probe_effect.record import ProbeEffect
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.errors import BundleError
 from schedperf.model.json_text import to_json
 from schedperf.model.schema import to_plain
@@ -80,7 +80,7 @@ def test_a_section_of_another_version_is_absent(printed: Any) -> None:
         ("rows.0.verdict", "maybe", '$.rows[0].verdict is "maybe" (expected "improvement" or'),
         ("rows.0.ratio", "1.5", '$.rows[0].ratio is "1.5" (expected float | null, got str)'),
         ("rows.0.values_base", None, "$.rows[0].values_base is null (expected array, got null)"),
-        ("overall", [], "$.overall is [] (expected object)"),
+        ("overall", [], "$.overall is [] (expected object, got array)"),
         ("caveats.0.code", "tomorrow", "$.caveats[0]: unknown caveat 'tomorrow'"),
         ("caveats.0.numbers", {}, "$.caveats[0]: caveat one-boot: invalid numbers (KeyError: 's"),
         ("sections", [], "$.sections is [] (expected object, got array)"),

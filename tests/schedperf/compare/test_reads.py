@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import Bundle, open_bundle
 from tests import golden_evidence, golden_inputs
 
 Write = Callable[[Path], None]

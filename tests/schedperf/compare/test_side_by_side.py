@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from schedperf.compare.tables import compare_tables
-from schedperf.model.comparison import Better, Comparison, SideBySide
-from schedperf.tables.read import open_table
+from schedperf.inputs.tables.read import open_table
+from schedperf.model.comparison import Comparison
+from schedperf.model.row_groups import SideBySide
+from schedperf.model.rows import Better
 
 # Half a per cent apart, so that a shift of a fifth is beyond doubt.
 NOISE = (1.0, 1.005, 0.995, 1.002, 0.998)

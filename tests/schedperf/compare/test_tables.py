@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from schedperf.cli import main
-from schedperf.compare.bundles import CompareOptions
+from schedperf.compare.options import CompareOptions
 from schedperf.compare.tables import compare_tables
+from schedperf.inputs.tables.read import open_table
 from schedperf.model.comparison import Comparison
-from schedperf.tables.read import open_table
 
 HEADER = "workload,point,metric,unit,better,value"
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)

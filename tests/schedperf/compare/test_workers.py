@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.workers import do_all
+from schedperf.inputs.bundle.open import open_bundle
 from tests import golden_evidence
 
 workers = pytest.mark.parametrize("workers", [1, 2, 16])

@@ -73,16 +73,38 @@ def test_tables_are_joined() -> None:
     assert Frame.joined(parts).records() == [{"a": 1.0, "b": "x"}, {"a": 2.5, "b": "y"}]
 
 
+def test_a_column_that_a_table_lacks_has_missing_values() -> None:
+    parts = [
+        Frame({"a": column([1, 2])}),
+        Frame({"a": column([3]), "b": column([4]), "c": column(["x"])}),
+    ]
+    assert Frame.joined(parts).records() == [
+        {"a": 1.0, "b": None, "c": None}, {"a": 2.0, "b": None, "c": None},
+        {"a": 3.0, "b": 4.0, "c": "x"},
+    ]  # fmt: skip
+
+
 def test_contents_are_numbered_in_the_order_in_which_they_come() -> None:
     table = Frame({"a": column(["x", "y", "x", "y"]), "b": column([1.0, math.nan, 1.0, math.nan])})
     assert table.number_rows(["a", "b"]).tolist() == [0, 1, 0, 1]
     assert table.number_rows(["b", "a"]).dtype == np.intp
 
 
-def test_bundles_are_compared_without_importing_pandas() -> None:
+def write_tables(folder: Path) -> tuple[Path, Path]:
+    base, new = folder / "base.csv", folder / "new.csv"
+    for path, factor in ((base, 1.0), (new, 1.5)):
+        values = (f"time,s,lower,{factor * (10.0 + run / 10.0)}\n" for run in range(6))
+        path.write_text("metric,unit,better,value\n" + "".join(values))
+    return base, new
+
+
+@pytest.mark.parametrize("are_tables", [False, True], ids=["bundles", "tables"])
+def test_nothing_that_is_compared_imports_pandas(tmp_path: Path, *, are_tables: bool) -> None:
+    bundles = EXAMPLE / "base.tar.xz", EXAMPLE / "new.tar.xz"
+    base, new = write_tables(tmp_path) if are_tables else bundles
     program = (
         "import sys; from schedperf.cli import main\n"
-        f"main(['compare', {str(EXAMPLE / 'base.tar.xz')!r}, {str(EXAMPLE / 'new.tar.xz')!r}])\n"
+        f"main(['compare', {str(base)!r}, {str(new)!r}])\n"
         "print('pandas' in sys.modules)"
     )
     done = subprocess.run(

@@ -11,7 +11,9 @@ from schedperf.model.host import (
     Host,
     Kernel,
     has_other_kernel,
+    has_same_kernel,
     read_host,
+    read_types,
 )
 
 
@@ -56,34 +58,35 @@ def test_cpus_without_a_number_are_left_out() -> None:
     assert topology.nodes == {"1": "3"}
 
 
-TYPES = {
-    "cpu_core": {"cpus": "0-3", "threads_per_core": 2, "pmu": "cpu_core"},
-    "cpu_atom": {"cpus": "4-5,9000", "capacities": [512], "pmu": 7},
-}
-
-
-def test_values_of_cpus_are_grouped_by_type_of_core() -> None:
-    topology = read_host({"topology": {"types": TYPES}}).topology
-    assert topology.types["cpu_atom"] == CoreType(cpus="4-5,9000", capacities=(512,))
-    assert topology.by_type({0: "a", 4: "b", 7: "c", 5: "d"}) == {
-        "cpu_core": {0: "a"},
-        "cpu_atom": {4: "b", 5: "d"},
-    }
-
-
 @pytest.mark.parametrize(
-    "types",
+    ("base", "new", "is_same"),
     [
-        {"cpu_core": TYPES["cpu_core"]},
-        {"cpu_core": TYPES["cpu_core"], "cpu_atom": {"cpus": "0-4294967295"}},
-        {"cpu_core": TYPES["cpu_core"], "cpu_atom": {"threads_per_core": 1}},
-        {"cpu_core": TYPES["cpu_core"], "x" * (LONGEST_TYPE + 1): TYPES["cpu_atom"]},
-        ["cpu_core", "cpu_atom"],
-        None,
+        ({"build_id": "3f"}, {"build_id": "3f"}, True),
+        ({"build_id": "3f", "release": "6.18.0"}, {"build_id": "3f"}, True),
+        ({"release": "6.18.0", "version": "#1"}, {"release": "6.18.0", "version": "#1"}, True),
+        ({"release": "6.18.0", "version": "#1"}, {"release": "6.18.0", "version": "#2"}, False),
+        # No fact is known of both.
+        ({"build_id": "3f"}, {"release": "6.18.0", "version": "#1"}, False),
+        ({"release": "6.18.0"}, {"release": "6.18.0"}, False),
     ],
 )
-def test_one_type_of_core_makes_no_groups(types: object) -> None:
-    assert read_host({"topology": {"types": types}}).topology.by_type({0: 1, 4: 2}) == {}
+def test_only_facts_of_both_hosts_show_that_they_ran_one_kernel(
+    base: dict[str, str], new: dict[str, str], *, is_same: bool
+) -> None:
+    assert has_same_kernel({"kernel": base}, {"kernel": new}) is is_same
+
+
+def test_types_of_cores_without_cpus_are_left_out() -> None:
+    types = {
+        "cpu_atom": {"cpus": "4-5", "capacities": [512], "pmu": 7},
+        "cpu_core": {"threads_per_core": 1},
+        "x" * (LONGEST_TYPE + 1): {"cpus": "4-5"},
+    }
+    found = {"cpu_atom": CoreType(cpus="4-5", capacities=(512,))}
+    assert read_host({"topology": {"types": types}}).topology.types == found
+    assert read_types({"topology": {"types": types}}) == found
+    assert read_types({"topology": {"types": ["cpu_core", "cpu_atom"]}}) == {}
+    assert read_types({"topology": {"types": None}}) == {}
 
 
 KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}

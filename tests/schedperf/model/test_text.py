@@ -31,6 +31,19 @@ def test_characters_that_drive_a_terminal_or_deceive_are_stripped(unsafe: str) -
     assert unsafe not in clean_line(f"a{unsafe}b")
 
 
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("a ##[add-mask]b", "a #[add-mask]b"),
+        ("##vso[task.setvariable]", "#vso[task.setvariable]"),
+        ("###\x1b#[set-env]", "#[set-env]"),
+        ("## [x] #[x]", "## [x] #[x]"),
+    ],
+)
+def test_commands_of_ci_systems_lose_a_character(printed: str, expected: str) -> None:
+    assert clean(printed) == expected
+
+
 def test_letters_of_all_scripts_tabs_and_newlines_stay() -> None:
     text = "ümlaut עברית 漢字 → 12.68%\tx\n"
     assert clean(text) == text

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import Side
 from schedperf.model.run import Operations
 from schedperf.runs.ops import count_printed
 from schedperf.runs.printed import printed_by
-from schedperf.runs.side import Side
 
 MakeBundle = Callable[..., Path]
 
@@ -32,6 +32,7 @@ STRESS_NG = (
     "stress-ng: metrc: [79]                           (secs)    (secs)    (secs)   (real time) (usr+sys time)\n"  # noqa: E501 # real output is this wide
     "stress-ng: metrc: [79] pipe            1714401      1.00      0.31      1.57   1713294.83      912231.80\n"  # noqa: E501 # real output is this wide
 )
+STRESS_NG_YAML = "metrics:\n    - stressor: pipe\n      bogo-ops: 1714401\n"
 SYSBENCH = (
     "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n\nGeneral statistics:\n"
     "    total time:                          1.0003s\n"
@@ -69,6 +70,15 @@ SCHBENCH = (
         (2 * HACKBENCH, 2 * 2 * 20 * 20 * 50, "message"),
         (PIPE, 1000, "pipe operation"),
         (STRESS_NG, 1714401, "bogo operation"),
+        (STRESS_NG.replace("metrc:", "info: "), 1714401, "bogo operation"),
+        (STRESS_NG.replace("stress-ng: metrc: [79] ", ""), 1714401, "bogo operation"),
+        (
+            STRESS_NG.replace("stress-ng:", "Nov 28 15:28:11 vm stress-ng[79]: stress-ng:"),
+            1714401,
+            "bogo operation",
+        ),
+        (STRESS_NG_YAML, 1714401, "bogo operation"),
+        (STRESS_NG_YAML + STRESS_NG, 1714401, "bogo operation"),
         (SYSBENCH, 5139, "event"),
         (PGBENCH, 7454, "transaction"),
         (PGBENCH.replace("7454\n", "7454/7454\n"), 7454, "transaction"),
@@ -94,6 +104,7 @@ def test_what_a_benchmark_prints_or_implies_is_an_exact_count(
         # Messages and transactions have no sum.
         HACKBENCH + PGBENCH,
         STRESS_NG + STRESS_NG.replace(" pipe ", " fork "),
+        "pipe 1714401 1.00 0.31 1.57 1713294.83 912231.80\n",
         "sysbench 1.0.20 (\n" * 50_000,
         SYSBENCH.replace("sysbench", "otherbench"),
     ],

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.runs.timeline import Moment, place_in_time
 
 Runs = Sequence[Mapping[str, Any]]
@@ -47,6 +47,17 @@ def test_one_session_keeps_its_order_when_the_clock_was_set(place: Place) -> Non
     base = [at(0, order=0), at(1, order=3)]
     new = [at(50, order=1), at(51, order=2)]
     assert in_order(place(base, new)) == ["base", "new", "new", "base"]
+
+
+def test_a_session_during_which_the_clock_was_set_back_stands_at_its_beginning(
+    place: Place,
+) -> None:
+    base = [at(10, session="a", order=0), at(20, session="a", order=1)]
+    new = [at(30, session="b", order=0), at(5, session="b", order=1), at(15, session="b", order=2)]
+    moments = place(base, new)
+    assert in_order(moments) == ["base", "base", "new", "new", "new"]
+    of_new = [moments["new", f"boots/0/runs/{number:03}"].order for number in range(3)]
+    assert of_new == [2, 3, 4]
 
 
 def test_without_a_clock_bundles_stand_one_after_the_other(place: Place) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.benchmarks.hackbench import TIME
-from schedperf.bundle.open import open_bundle
-from schedperf.model.comparison import Source
+from schedperf.inputs.benchmarks.hackbench import TIME
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.rows import Source
 from schedperf.model.text import LONGEST_SOURCE
-from schedperf.runs.side import name_sides
 from schedperf.runs.values import COLUMNS, RunValues, read_run_values
 
 HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
@@ -76,6 +76,37 @@ def test_warm_up_has_no_row_and_a_failed_run_one_without_a_value(read: Read) -> 
 def test_a_program_that_runs_twice_in_one_run_is_one_observation(read: Read) -> None:
     found = read(runs=[{"stdout": f"{HEADER}Time: 0.500\n{HEADER}Time: 0.700\n"}])
     assert list(found.table["value"]) == [pytest.approx(0.6)]
+
+
+def test_a_run_whose_stderr_reports_a_failure_has_no_value(read: Read) -> None:
+    # hackbench exits with 0; its time is on the other stream.
+    failed = {"stdout": f"{HEADER}Time: 0.100\n", "stderr": "SENDER: write (error: Broken pipe)\n"}
+    rule = {"name": "time", "unit": "s", "better": "lower", "regex": r"Time: (\S+)"}
+    found = read(runs=[{"time_s": 0.5}, failed, failed], metric=[rule])
+    assert list(found.table["value"]) == [0.5, 0.5]
+    [caveat] = found.caveats
+    assert caveat.text == (
+        "the benchmark did not do its work in 2 runs of base; first: "
+        "boots/0/runs/001/stderr:1: hackbench was stopped before all messages were passed; "
+        "record again"
+    )
+
+
+def test_elapsed_time_is_that_of_clean_runs_on_two_sides_or_more(
+    make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    runs: dict[str, list[dict[str, Any]]] = {
+        "base": [{"stdout": "fine", "wall_s": 2.0}],
+        "new": [
+            {"stdout": "fine", "wall_s": 3.0},
+            {"stdout": "fine", "wall_s": 9.0, "kind": "instrumented"},
+        ],
+        "failed": [{"exit_status": 1}],
+    }
+    bundles = [open_bundle(make_bundle(tmp_path / name, runs=runs[name])) for name in runs]
+    table = read_run_values(name_sides(bundles)).table
+    assert list(table["metric"]) == ["elapsed time (wall)", "elapsed time (wall)", ""]
+    assert list(table["value"])[:2] == [2.0, 3.0]
 
 
 def test_the_source_of_a_mean_is_the_last_of_its_lines(read: Read) -> None:

@@ -193,6 +193,17 @@ class TestCorrections:
             expected = min(plain[name] * 0.05 / nominal_level(10), 1.0)
             assert looked[name] == pytest.approx(expected), name
 
+    def test_looks_at_pairs_have_levels_of_their_own(self, make_runs: MakeRuns) -> None:
+        table = make_runs(
+            {"base": QUIET, "new": LOUD}, round={"base": [*range(4)], "new": [*range(4)]}
+        )
+        [plain] = rows_of(compare_runs(table, base="base"))
+        [looked] = rows_of(compare_runs(table, base="base", looks={"new": 10}))
+        price = 0.05 / nominal_level(10, is_paired=True)
+        assert plain["replication"] == "rounds"
+        assert looked["p"] == pytest.approx(min(plain["p"] * price, 1.0))
+        assert looked["p"] < plain["p"] * 0.05 / nominal_level(10)
+
     def test_more_looks_cost_more_and_never_more_than_1(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": QUIET, "new": LOUD})
         p = [

@@ -31,13 +31,20 @@ MIRRORED = {
     "inconclusive": "inconclusive",
     "invalid": "invalid",
 }
-# Ways to record a sweep: points, runs a side, and the further columns of a run.
+# Ways to record a sweep: points, runs a side, and the further columns of a run: of each side, or of
+# both if the sides differ.
 DESIGNS: dict[str, tuple[int, int, dict[str, list[int]]]] = {
     "plain": (2, 5, {}),
     "tied": (2, 6, {}),
     "moderated": (5, 3, {}),
     "paired": (5, 4, {"round": [0, 1, 2, 3]}),
     "boots": (2, 6, {"boot": [0, 0, 1, 1, 2, 2]}),
+    "one boot each": (5, 5, {"boot_id": [1] * 5 + [2] * 5}),
+    "one boot and three": (
+        2,
+        6,
+        {"boot": [0] * 6 + [0, 0, 1, 1, 2, 2], "boot_id": [9] * 6 + [0, 0, 1, 1, 2, 2]},
+    ),
     "bimodal": (1, 10, {}),
 }
 
@@ -72,7 +79,8 @@ def designed(design: str, seed: int) -> pd.DataFrame:
             logs += 0.5 * (random.random((2, n)) < random.random((2, 1)))
         values = np.round(np.exp(logs), 2) if design == "tied" else np.exp(logs)
         part = table_of({"base": list(values[0]), "new": list(values[1])}, point=f"groups={point}")
-        parts.append(part.assign(**{name: numbers * 2 for name, numbers in columns.items()}))
+        further = {name: numbers * (2 * n // len(numbers)) for name, numbers in columns.items()}
+        parts.append(part.assign(**further))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -19,6 +19,7 @@ def runs_needed(effect: float, sd: float, *, paired: bool = False) -> float:
         runs_to_settle(
             np.array([effect]), np.array([sd**2]),
             smallest=np.array([0.01]), margin=np.array([0.03]), is_paired=np.array([paired]),
+            fixed=np.array([0.0]), fixed_df=np.array([1.0]),
         )[0]
     )  # fmt: skip
 

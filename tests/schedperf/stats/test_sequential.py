@@ -3,6 +3,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,20 @@ import pytest
 from msgspec.structs import replace
 from scipy import stats
 
-from schedperf.bundle.manifest import Sequential, parse_manifest
-from schedperf.model.comparison import Row
+from schedperf.inputs.bundle.manifest import Sequential, parse_manifest
+from schedperf.model.caveats import caveat
 from schedperf.model.errors import BundleError
+from schedperf.model.rows import BootSd, Row
+from schedperf.model.verdict import FEWEST_IN_BLOCKS
 from schedperf.stats.sequential import (
+    LEVELS_OF_PAIRS,
     NOMINAL_LEVELS,
     decide_look,
     equality_level,
     nominal_level,
     warn_of_blocks,
+    warn_of_boots,
 )
-from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS
 
@@ -41,20 +45,51 @@ def make_row(verdict: str, **values: Any) -> Row:
             "n_base": 10,
             "n_new": 3,
             "reason": "worse: -30%",
+            "margin": 0.03,
+            "caveats": (),
             **values,
         }
     )
 
 
-def test_levels_fall_with_the_budget_and_cover_every_budget_that_can_be_recorded() -> None:
-    levels = [nominal_level(runs) for runs in range(FIRST_LOOK, MOST_BUDGETED + 1)]
+@pytest.mark.parametrize(("is_paired", "table"), [(False, NOMINAL_LEVELS), (True, LEVELS_OF_PAIRS)])
+def test_levels_fall_with_the_budget_and_cover_every_budget_that_can_be_recorded(
+    table: Sequence[tuple[int, float]],
+    is_paired: bool,  # noqa: FBT001 # one of two designs
+) -> None:
+    levels = [
+        nominal_level(runs, is_paired=is_paired) for runs in range(FIRST_LOOK, MOST_BUDGETED + 1)
+    ]
     assert levels == sorted(levels, reverse=True)
     assert all(0.0 < level < 0.05 for level in levels)
-    assert nominal_level(MAX_RUNS) == dict(NOMINAL_LEVELS)[MAX_RUNS]
-    assert nominal_level(26) == nominal_level(30)
-    assert 0.0 < equality_level(3) < 0.05
+    assert levels[MAX_RUNS - FIRST_LOOK] == dict(table)[MAX_RUNS]
+    assert levels[26 - FIRST_LOOK] == levels[30 - FIRST_LOOK]
+    assert 0.0 < equality_level(3, is_paired=is_paired) < 0.05
     with pytest.raises(ValueError, match="too many .expected at most 100"):
-        nominal_level(MOST_BUDGETED + 1)
+        nominal_level(MOST_BUDGETED + 1, is_paired=is_paired)
+
+
+def test_pairs_may_be_decided_before_the_tenth_run() -> None:
+    open_pairs = make_row("inconclusive", n_base=3, n_new=3, more_runs=4)
+    decision = decide_look([open_pairs], is_paired=True)
+    assert decision.text == "open: rate (1 of 1 rows); about 4 more pairs may still be needed"
+    assert not decision.is_over
+    one_more = decide_look([replace(open_pairs, more_runs=1)], is_paired=True)
+    assert "about 1 more pair may still be needed" in one_more.text
+    # A side without a value may have one in the next round; two machines stay two machines.
+    assert not decide_look([make_row("invalid", n_base=0)], is_paired=True).is_over
+    invalid = decide_look([make_row("invalid")], is_paired=True)
+    assert invalid.is_over
+    assert invalid.text == "more pairs would not give a verdict for rate (1 of 1 rows)"
+
+
+def test_a_base_of_another_single_boot_is_warned_of_before_the_first_run() -> None:
+    warning = str(warn_of_boots({"a"}, "b"))
+    assert warning.startswith("base has one boot, which is not the running one; ")
+    assert "only changes of about 32% or more can be decided" in warning
+    assert warn_of_boots({"a"}, "a") is None
+    assert warn_of_boots({"a", "b"}, "c") is None
+    assert warn_of_boots({None}, "a") is None
 
 
 @pytest.mark.parametrize("n_base", [5, 10, 40])
@@ -107,10 +142,11 @@ def test_a_line_names_three_open_rows_at_most() -> None:
     ("n_new", "more_runs", "needed"),
     [
         # Sides recorded one after the other need 10 runs each, whatever the row itself needs.
-        (4, None, "; about 6 more runs may still be needed"),
-        (4, 2, "; about 6 more runs may still be needed"),
-        (4, 25, "; about 25 more runs may still be needed"),
-        (9, None, "; about 1 more run may still be needed"),
+        (4, None, "; no verdict is possible before run 10"),
+        (4, 2, "; no verdict is possible before run 10"),
+        (4, 25, "; no verdict is possible before run 10"),
+        (9, None, "; no verdict is possible before run 10"),
+        (12, 1, "; about 1 more run may still be needed"),
         (12, 3, "; about 3 more runs may still be needed"),
         (12, None, ""),
     ],
@@ -122,6 +158,25 @@ def test_an_open_row_says_how_many_runs_it_may_still_need(
     decision = decide_look([row])
     assert not decision.is_over
     assert decision.text == f"open: rate (1 of 1 rows){needed}"
+
+
+@pytest.mark.parametrize("ratio", [1.05, 0.8, None])
+def test_runs_do_not_decide_what_two_boots_can_explain(ratio: float | None) -> None:
+    of_two_boots = BootSd(sd=0.1, source="assumed")
+    row = make_row("inconclusive", n_new=12, ratio=ratio, boot_sd=of_two_boots)
+    assert decide_look([row]).is_over
+    assert decide_look([row]).text.endswith("rate (1 of 1 rows): one boot per side")
+    assert not decide_look([replace(row, ratio=1.5)]).is_over
+    # Ranks of runs say nothing of boots, however large the change is.
+    assert decide_look([replace(row, ratio=1.5, caveats=(caveat("maxima", side="new"),))]).is_over
+    assert decide_look([row], is_paired=True).is_over
+
+
+def test_runs_decide_a_change_within_the_margin_if_boots_hardly_differ() -> None:
+    row = make_row("inconclusive", n_new=12, ratio=1.001)
+    given = [BootSd(sd=sd, source="given") for sd in (0.005, 0.02)]
+    looks = [decide_look([replace(row, boot_sd=boot_sd)]) for boot_sd in given]
+    assert [look.is_over for look in looks] == [False, True]
 
 
 def test_what_can_never_be_decided_ends_it() -> None:
@@ -136,10 +191,7 @@ def test_what_can_never_be_decided_ends_it() -> None:
     assert decide_look([make_row("invalid", n_base=0)]).is_over
     assert decide_look([make_row("invalid")]).is_over
     assert not decide_look([make_row("invalid", n_new=0)]).is_over
-    assert (
-        decide_look([]).text
-        == "no verdict is possible, because there is no primary result to compare"
-    )
+    assert decide_look([]).text == "no verdict is possible without a primary result"
     assert decide_look([make_row("regression", family="secondary")]).is_over
 
 

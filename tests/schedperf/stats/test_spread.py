@@ -207,6 +207,8 @@ class TestVerdicts:
         assert modes.numbers["base"] == "2 of 10"
         assert modes.numbers["new"] == "9 of 10"
         assert modes.numbers["within"] == "+0.0%"
+        slow = max(side(0, 10)), min(side(10, 10))
+        assert np.exp(slow[0]) < row["mode_boundary"] < np.exp(slow[1])
 
     def test_a_shift_within_the_modes_is_seen_through_them(self, compare_values: Compare) -> None:
         base, new = side(5, 10), side(5, 10, shift=0.03)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from scipy import stats
 
-from schedperf.model.comparison import Sweep
+from schedperf.model.row_groups import Sweep
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 
 

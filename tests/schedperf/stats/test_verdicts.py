@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from schedperf.model.comparison import Difference, Family, Row, Verdict
+from schedperf.model.rows import Family, Row, Verdict
+from schedperf.model.sides import Difference
 from schedperf.model.units import interval_of, percent, signed
 from schedperf.model.verdict import MARGIN, SMALLEST_EFFECT, Reason, decide_overall, reason_of
 from schedperf.stats.verdicts import Evidence, decide, lacks_direction
@@ -185,13 +186,20 @@ class TestOverall:
         found = decide_overall([], blocking=(BLOCKING, BLOCKING), absence=ABSENCE)
         assert (found.verdict, found.exit_status) == ("invalid", 4)
         assert found.reason == (
-            "cpu.microcode differs (and 1 more field): '0x1' in base, '0x2' in new; other CPU"
+            "cpu.microcode differs (and 1 more field): base 0x1, new 0x2; other CPU"
         )
+
+    def test_workloads_that_differ_are_quoted(self) -> None:
+        other = structs.replace(
+            BLOCKING, path="workload", base="true", new="hackbench -l 100", reason="x"
+        )
+        found = decide_overall([], blocking=(other,), absence=ABSENCE)
+        assert found.reason == "workloads differ: base true, new `hackbench -l 100`; x"
 
     def test_a_missing_value_is_none(self) -> None:
         load = structs.replace(BLOCKING, path="load", base=None, new=True, reason="other load")
         found = decide_overall([], blocking=(load,), absence=ABSENCE)
-        assert found.reason == "load differs: none in base, yes in new; other load"
+        assert found.reason == "load differs: base none, new yes; other load"
 
     @pytest.mark.parametrize(
         ("verdicts", "overall"),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Contended cache lines, as blocks."""
+"""Render contended cache lines as blocks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of the readers and writers of one cache line, by byte."""
+"""Build tables of the readers and writers of one cache line, by byte."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from schedperf.evidence.c2c.record import (
     C2cPoint,
     C2cSampledLine,
     C2cSource,
-    say_name,
+    without_counter,
 )
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.evidence.c2c._tables import (
@@ -19,11 +19,11 @@ from schedperf_reports.evidence.c2c._tables import (
     per_operation,
     word_of,
 )
-from schedperf_reports.words.units import MISSING, format_share
+from schedperf_reports.words.quantities import MISSING, format_share
 
 # Rows that a terminal shows; each byte range has two.
 MOST_STRETCHES = 24
-# Functions that a row names.
+# Number of functions that a row lists.
 MOST_SYMBOLS = 2
 
 # The legend of grades and byte ranges.
@@ -63,7 +63,7 @@ def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
 
 
 def seen_bytes_table(source: C2cSource, line: C2cSampledLine) -> Table:
-    """Return the readers and writers by byte of a line that is not compared."""
+    """Return the readers and writers of a line by byte, for a source that is not compared."""
     word = word_of((source.observable,))
     rows: list[tuple[Cell, ...]] = []
     for access in line.accesses:
@@ -104,14 +104,18 @@ def _split(line: C2cLineRow) -> str:
 
 
 def share_of(access: C2cAccess, contended: int) -> float:
-    """Return the share of a line's contended samples that hit some bytes, 0 to 1."""
+    """Return the share of a line's contended samples that hit some bytes, 0 to 1.
+
+    :param contended: number of contended samples of the line; if it is 0, the share is 0
+    """
     return access.contended / contended if contended else 0.0
 
 
 def rate_of(line: C2cLineRow, side: str, access: C2cAccess) -> float | None:
-    """Return the rate of contended accesses to some bytes; None if the line's rate is unknown.
+    """Return the rate of contended loads of some bytes, in the unit of the line's rates.
 
-    The rate of the line is divided among the bytes in proportion to their samples.
+    The line's rates of remote and of local loads are divided among the bytes in proportion to their
+    samples. Return None if the bytes have samples of a kind whose rate is unknown.
     """
     total = 0.0
     for count, change in ((access.remote, line.remote), (access.local, line.local)):
@@ -122,16 +126,19 @@ def rate_of(line: C2cLineRow, side: str, access: C2cAccess) -> float | None:
     return total
 
 
-def say_bytes(access: C2cAccess) -> str:
-    """Return the byte range of an access: ``4-7``; ``4-?`` if the size is unknown."""
+def format_range(access: C2cAccess) -> str:
+    """Format the byte range of an access: ``4-7``; ``4-?`` if the size is unknown."""
     first, size = access.offset, access.size
     if size is None:
         return f"{first}-?"
     return f"{first}-{first + size - 1}" if size > 1 else str(first)
 
 
-def say_symbols(access: C2cAccess, most: int) -> Iterator[str]:
-    """Yield which functions read (r) and wrote (W) some bytes, most samples first."""
+def format_symbols(access: C2cAccess, most: int) -> Iterator[str]:
+    """Yield the functions that read (r) or wrote (W) some bytes, most samples first.
+
+    :param most: maximum number of functions
+    """
     for symbol in access.symbols[:most]:
         reads = symbol.samples - symbol.writes
         marks = [mark for mark, count in (("r", reads), ("W", symbol.writes)) if count > 0]
@@ -142,10 +149,10 @@ def _access(access: C2cAccess, word: str, contended: int, last: str) -> list[tup
     # A row of counts and, if known, a row of the commands, CPUs and nodes that accessed the bytes.
     name = "name unknown"
     if access.name is not None:
-        name = f"{say_name(access.name)} [{access.grade}]"
-    symbols = ", ".join(say_symbols(access, MOST_SYMBOLS))
+        name = f"{without_counter(access.name)} [{access.grade}]"
+    symbols = ", ".join(format_symbols(access, MOST_SYMBOLS))
     row = (
-        Cell(text=say_bytes(access)),
+        Cell(text=format_range(access)),
         Cell(text=name, tone="plain" if access.name else "muted"),
         Cell(text=format_count(access.reads)),
         Cell(text=str(access.writes), tone="warning" if access.writes else "plain"),
@@ -161,8 +168,8 @@ def _access(access: C2cAccess, word: str, contended: int, last: str) -> list[tup
 
 
 def who_touches(access: C2cAccess, word: str) -> str:
-    """Return which commands, CPUs and nodes read and wrote some bytes; "" if unknown."""
-    parts = [say_commands(access)]
+    """Return the commands, CPUs and nodes that read and wrote some bytes; "" if unknown."""
+    parts = [samples_by_command(access)]
     cpus = (("read by", access.readers), ("written by", access.writers))
     parts.append(", ".join(f"{verb} CPUs {listed}" for verb, listed in cpus if listed))
     for node_counts in access.nodes or ():
@@ -175,7 +182,7 @@ def who_touches(access: C2cAccess, word: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def say_commands(access: C2cAccess) -> str:
-    """Return the samples of each command, ``samples by command: hackbench 93``; or ""."""
+def samples_by_command(access: C2cAccess) -> str:
+    """Format the samples of each command: ``samples by command: hackbench 93``; "" if unknown."""
     said = ", ".join(f"{command.command} {command.samples}" for command in access.commands or ())
     return f"samples by command: {said}" if said else ""

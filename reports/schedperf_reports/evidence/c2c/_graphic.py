@@ -9,13 +9,13 @@ from schedperf.evidence.c2c.record import (
     C2cPoint,
     C2cSeen,
     Sharing,
-    say_name,
+    without_counter,
 )
 from schedperf.model.text import join_names
 from schedperf_reports.evidence.c2c._bytes import (
+    format_range,
+    format_symbols,
     rate_of,
-    say_bytes,
-    say_symbols,
     share_of,
     who_touches,
 )
@@ -34,8 +34,8 @@ from schedperf_reports.graphics.cache_lines import (
     LineRow,
     Occupant,
 )
+from schedperf_reports.words.quantities import format_share
 from schedperf_reports.words.rows import count_of
-from schedperf_reports.words.units import format_share
 
 # Lines per drawing; the tables list further lines.
 _MOST_LINES = 6
@@ -53,10 +53,10 @@ _SHARING: Mapping[Sharing | None, str] = {
 
 
 def draw_lines(point: C2cPoint, lines: Sequence[C2cLineRow], side: str) -> CacheLines:
-    """Return the bytes of some lines of a point, base above the other side.
+    """Return a drawing of the bytes of some lines of a point, base above the other side.
 
-    :param lines: lines that changed come first
-    :param side: the role of what is compared with base
+    :param lines: the lines, changed ones first; at most the first ``_MOST_LINES`` are drawn
+    :param side: the role of the side that is compared with base
     """
     shown = lines[:_MOST_LINES]
     return CacheLines(
@@ -104,7 +104,7 @@ def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
 
 def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
     word = word_of(point.observable)
-    name = say_name(access.name or "name unknown")
+    name = without_counter(access.name or "name unknown")
     commands = [command.command for command in access.commands or ()]
     more = len(commands) - _MOST_BELOW
     tail = f" and {more} more" if more > 0 else ""
@@ -112,11 +112,11 @@ def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
     share = format_share(share_of(access, seen.contended))
     parts = [
         f"{_counts(access)}, {share} of {word} on the line",
-        ", ".join(say_symbols(access, _MOST_BELOW)) or "functions unknown",
+        ", ".join(format_symbols(access, _MOST_BELOW)) or "functions unknown",
         f"{', '.join(commands[:_MOST_BELOW])}{tail}" if commands else "commands unknown",
         f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes unknown",
     ]
-    return f"{say_bytes(access)} {name}: {'; '.join(parts)}"
+    return f"{format_range(access)} {name}: {'; '.join(parts)}"
 
 
 def _sharing(seen: C2cSeen) -> str:
@@ -158,7 +158,7 @@ def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> I
         name, start = access.name, access.offset
         has_moved = side == "new" and name is not None and before.get(name, start) != start
         yield Occupant(
-            name=say_name(name or f"byte {start}"),
+            name=without_counter(name or f"byte {start}"),
             start=start,
             size=max(min(end - start, access.size or _LARGEST_ACCESS), 0),
             is_sized=access.size is not None,
@@ -174,7 +174,7 @@ def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None
     word = word_of(point.observable)
     grade = f"grade {access.grade}, " if access.grade else "name unknown, "
     size = "" if access.size else ", field size unknown"
-    yield f"{grade}bytes {say_bytes(access)} of the line{size}"
+    yield f"{grade}bytes {format_range(access)} of the line{size}"
     share = format_share(share_of(access, seen.contended))
     yield (
         f"samples: {_counts(access)}, {access.remote} remote + {access.local} local {word} "
@@ -182,7 +182,7 @@ def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None
     )
     if rate is not None and point.reason is None:
         yield f"{format_rate(rate)} {word} {per_operation(point)}"
-    names = ", ".join(say_symbols(access, _MOST_SYMBOLS))
+    names = ", ".join(format_symbols(access, _MOST_SYMBOLS))
     if names:
         yield f"accessed by {names}"
     who = who_touches(access, word)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Contended cache lines at one point of a benchmark: comparison as text."""
+"""Render the contended cache lines at one point of a benchmark as text and tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -10,7 +10,7 @@ from schedperf.evidence.c2c.record import (
     C2cTotals,
     Observable,
 )
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.evidence.c2c._bytes import (
     GRADES,
@@ -24,8 +24,8 @@ from schedperf_reports.evidence.c2c._tables import (
     totals_table,
     unmatched_table,
 )
+from schedperf_reports.words.quantities import MISSING
 from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import MISSING
 
 # Lines whose bytes are shown if no line changed.
 MOST_DRAWN = 3
@@ -54,8 +54,9 @@ def describe_point(
 ) -> Iterator[Block]:
     """Yield the sample counts of a point, its contended lines, and their readers and writers.
 
-    :param side: the role of what is compared with base
-    :param most_lines: lines shown; None: all (a terminal shows only the first)
+    :param side: the role of the side that is compared with base
+    :param most_lines: maximum number of lines that both sides have, and of lines of each side
+        alone; None for all, of which a terminal shows only the first ones
     """
     yield Text(text=_basis(point))
     if point.reason is not None:

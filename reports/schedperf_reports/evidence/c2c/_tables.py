@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of contended cache lines: two sides compared, or one side only."""
+"""Build tables of contended cache lines: two sides compared, or one side only."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
@@ -17,8 +17,8 @@ from schedperf.evidence.c2c.record import (
 )
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table, Tone
+from schedperf_reports.words.quantities import MISSING, format_number, format_p, format_share
 from schedperf_reports.words.rows import count_of
-from schedperf_reports.words.units import MISSING, format_number, format_p, format_share
 
 # Rows that a terminal shows of the lines of a point: an even number, so that base and new have
 # equally many.
@@ -49,7 +49,10 @@ def word_of(observables: Iterable[Observable]) -> str:
 
 
 def per_operation(point: C2cPoint) -> str:
-    """Return the unit of work of the rates: ``per 1000 messages``, ``per run``."""
+    """Return the denominator of the rates: ``per 1000 messages``, ``per run``.
+
+    Return "per operation" if the unit of an operation is unknown.
+    """
     if point.unit is None:
         return "per operation"
     return f"per {point.unit}" if point.per == 1 else f"per {point.per} {point.unit}s"
@@ -80,9 +83,11 @@ def _change_columns(point: C2cPoint) -> tuple[Column, ...]:
 def lines_table(
     point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
 ) -> Table:
-    """Return the lines, each with its remote and local accesses, if any.
+    """Return the table of lines: a row for the remote and one for the local loads of each line.
 
-    :param limit: rows that a terminal shows; None: all
+    Loads without samples have no row; a line without any samples has its row of remote loads.
+
+    :param limit: rows that a terminal shows; None for all
     """
     rows, anchors = [], []
     for line in lines:
@@ -123,7 +128,7 @@ def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
 
 
 def measures_of(line: C2cLineRow) -> tuple[tuple[str, C2cChange], ...]:
-    """Return the rates of a line, each with its name."""
+    """Return the changes of a line with their names: those of remote loads, then of local loads."""
     return ("remote", line.remote), ("local", line.local)
 
 
@@ -133,7 +138,7 @@ def _counted(line: C2cLineRow) -> Sequence[tuple[str, C2cChange]]:
 
 
 def called(line: C2cLineRow) -> str:
-    """Return the name of a line of two sides."""
+    """Return the name of a line; its row id if the name is unknown."""
     return line.name or line.row
 
 
@@ -147,7 +152,7 @@ def _tone(line: C2cLineRow) -> Tone:
 def side_by_side(lines: Sequence[C2cLineRow], most: int | None = None) -> list[C2cLineRow]:
     """Return lines that are not compared, alternating between base and new.
 
-    :param most: of each side; None: all
+    :param most: maximum number of lines of each side; None for all
     """
     of_base = [line for line in lines if line.base is not None][:most]
     of_new = [line for line in lines if line.base is None][:most]
@@ -158,10 +163,12 @@ def side_by_side(lines: Sequence[C2cLineRow], most: int | None = None) -> list[C
 def unmatched_table(
     point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
 ) -> Table:
-    """Return the table of lines sampled on one side only; the other side's counts are unknown.
+    """Return the table of lines that are not compared.
 
-    :param lines: as :func:`side_by_side` returns them
-    :param limit: rows that a terminal shows; None: all
+    The other side may have them under another name, so their counts there are unknown.
+
+    :param lines: lines in the order of :func:`side_by_side`
+    :param limit: rows that a terminal shows; None for all
     """
     word = word_of(point.observable)
     hidden = sum(point.seen_unmatched) - len(lines)
@@ -241,7 +248,7 @@ def _change(point: C2cPoint, change: C2cChange) -> tuple[Cell, ...]:
 
 
 def format_rate(value: float | None) -> str:
-    """Write a number with three digits."""
+    """Format a number with three significant digits; "-" for None."""
     return MISSING if value is None else format_number(float(f"{value:.3g}"))
 
 
@@ -257,7 +264,7 @@ def format_interval(change: C2cChange) -> str:
 
 
 def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
-    """Return the lines of a side that is not compared."""
+    """Return the table of some lines of one source, which is not compared."""
     hidden = len(source.lines) - len(lines)
     more = f"; {count_of(hidden, 'more line')} with --limit or --json" if hidden > 0 else ""
     table = Table(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Output of ``schedperf c2c``: what was sampled, contended lines, their readers and writers."""
+"""Render the output of ``schedperf c2c``: sources, contended lines, readers and writers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,8 +9,8 @@ from schedperf_reports.blocks import Block, Headline, Text
 from schedperf_reports.evidence.c2c._bytes import GRADES, seen_bytes_table
 from schedperf_reports.evidence.c2c._point import MEANINGS, describe_point
 from schedperf_reports.evidence.c2c._tables import seen_table, word_of
+from schedperf_reports.words.quantities import MISSING, format_share
 from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import MISSING, format_share
 
 _TOTALS: Mapping[Observable, tuple[str, str]] = {
     "hitm": ("load_remote_hitm", "load_local_hitm"),
@@ -21,9 +21,9 @@ _TOTALS: Mapping[Observable, tuple[str, str]] = {
 
 
 def describe_memory(data: C2cDocument, limit: int) -> Iterator[Block]:
-    """Yield the sources of the samples, and the lines.
+    """Yield the sources of the samples, and their contended lines: of one source, or compared.
 
-    :param limit: number of lines shown
+    :param limit: maximum number of lines; two sources have as many more that only one of them has
     """
     compared, sides = data.comparison, data.sides
     if compared is None:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bouncing cache lines: which move between CPUs more often, and readers and writers by byte.
+"""Report bouncing cache lines: significant changes, and readers and writers by byte.
 
 ::
 
-    line                              remote, per 1000 messages   times   95% CI
-    task_group.load_avg               3.1 -> 0.4                  0.13    0.10..0.17
+    line                 from    base  new  ratio  95% CI
+    task_group.load_avg  remote   3.1  0.4   0.13  [0.1, 0.17]
 """
 
 from collections.abc import Iterator
 
 from schedperf.evidence.c2c.record import C2c
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.evidence.c2c._point import describe_point
 from schedperf_reports.sections import report_section
@@ -40,7 +41,7 @@ def _state(comparison: Comparison) -> State | None:
     state=_state,
 )
 def c2c(comparison: Comparison) -> Iterator[Block]:
-    """Yield the sample counts and the contended lines of each point."""
+    """Yield the sample counts and the contended lines of each point, and what is missing."""
     data = data_of(comparison.sections, C2c)
     if data is None:
         section = comparison.sections.get(C2c.section)

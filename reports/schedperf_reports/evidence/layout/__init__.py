@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache-line layouts, as blocks."""
+"""Render cache-line layouts as blocks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Drawings of cache lines to scale (``CacheLines``): positions of variables, and their moves."""
+"""Draw cache lines to scale (``CacheLines``): positions of variables, and their moves."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,9 +92,9 @@ def _column(unit: str, column: LayoutColumn, lines: Sequence[int]) -> _Column:
 
 
 def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAlarm]) -> CacheLines:
-    """Return the drawing of one part of a unit, a row per kernel.
+    """Return the drawing of one part of a unit: cache lines with a row per kernel.
 
-    :param alarms: of all comparisons; those of this window are marked
+    :param alarms: alarms of all comparisons; the pairs of those in this window are marked
     """
     drawing = draw_window(window, line_bytes)
     columns = [_column(window.unit, column, column.lines) for column in window.columns]
@@ -123,7 +123,7 @@ def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAla
 
 
 def _find_group(alarm: LayoutAlarm, groups: Sequence[LineGroup]) -> int | None:
-    """Return the first line that has a variable of an alarm; None if none is drawn."""
+    """Return the index of the first line with a variable of an alarm; None if none is drawn."""
     for number, group in enumerate(groups):
         occupants = (occupant for row in group.rows for occupant in row.occupants)
         if any(occupant.name in alarm.names for occupant in occupants):
@@ -138,9 +138,9 @@ def draw_rows(
     line_bytes: int,
     uses: Sequence[LayoutUse] = (),
 ) -> CacheLines:
-    """Return the drawing of the rows of one kernel.
+    """Return the drawing of one kernel's lines that have entries, at most ``MOST_LINES``.
 
-    :param uses: known readers and writers
+    :param uses: readers and writers of the entries, as far as they are known
     """
     text = draw_map(column, line_bytes, caption)
     starts = sorted({_line(row, line_bytes) for row in column.rows if row.kind == _ENTRY})
@@ -187,7 +187,7 @@ def _shifts(columns: Sequence[_Column], line_bytes: int) -> list[int]:
     shifts = [0]
     for column in columns[1:]:
         common = [row for row in column.entries if row.name in base]
-        # The variables of the alarms vote alone, if there are any.
+        # If there are alarms, only their variables vote.
         asked = [row for row in common if row.is_hot] or common
         votes = Counter(_line(row, line_bytes) - base[row.name] for row in asked)
         shifts.append(max(votes, key=lambda shift: (votes[shift], -abs(shift)), default=0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Layout of one kernel: cache lines of hot variables, advice, whole structs, unknown parts."""
+"""Render the layout of one kernel: cache lines of hot variables, advice, structs, unknown units."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,9 +31,11 @@ _UNKNOWN = "unknown"
 
 
 def describe_maps(layout: LayoutMap, limit: int) -> Iterator[Block]:
-    """Yield the layout of one kernel.
+    """Yield the layout of one kernel: its units, advice, unknown units and notes.
 
-    :param limit: table rows that a terminal shows
+    :param layout: layout of exactly one kernel
+    :param limit: rows that a terminal shows of the table of units
+    :raises ValueError: the layout has no kernel, or several
     """
     (kernel,) = layout.kernels
     line_bytes = layout.line_bytes.used
@@ -66,7 +68,7 @@ def describe_unknown(missing: Sequence[LayoutMissingUnit]) -> Iterator[Block]:
     """Yield the units with an unknown layout, grouped by reason."""
     reasons: dict[str, list[LayoutMissingUnit]] = {}
     for unit in missing:
-        # Reasons that differ only in the name of the unit are one.
+        # Reasons that differ only in the name of the unit are merged.
         reasons.setdefault(unit.reason.replace(unit.unit, "…"), []).append(unit)
     for alike in reasons.values():
         units = [call_unit(unit.unit) for unit in alike]
@@ -143,9 +145,9 @@ def _row(unit_map: LayoutUnitMap) -> tuple[Cell, ...]:
 def describe_advice(
     advised: Sequence[tuple[LayoutAdvice, LayoutComparison | LayoutKernel]],
 ) -> Iterator[Block]:
-    """Yield the advised declaration orders, their conditions, and the predicted maps.
+    """Yield the advised orders of declarations, their conditions, and the predicted layouts.
 
-    :param advised: pairs of advice and the kernel it applies to
+    :param advised: each advice with the comparison or the kernel that it is for
     """
     for advice, kernel in advised:
         yield Text(text=_what_to_do(advice, kernel.label), tone="strong")

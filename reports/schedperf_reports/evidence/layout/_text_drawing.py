@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines drawn as text: a column per kernel, a row per name."""
+"""Draw cache lines as text: a column per kernel, a row per name."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
@@ -11,9 +11,9 @@ from schedperf_reports.words.rows import side_place
 
 # Two columns, two borders and a gap of two make the 78 columns of piped text.
 COLUMN_WIDTH = 37
-# Kernels whose equal variables stand beside each other.
+# Kernels whose equal variables are aligned.
 MOST_BESIDE = 2
-# Names that a caption lists before it only counts.
+# Names that a caption lists; further ones are counted.
 MOST_NAMES = 4
 
 _NOTHING = DrawingLine(text="")
@@ -89,6 +89,9 @@ def list_names(names: Sequence[str], total: int, most: int = MOST_NAMES) -> str:
 
     >>> list_names(["sd_llc", "sd_llc_id", "sd_numa"], 9, 2)
     'sd_llc, sd_llc_id and 7 more'
+
+    :param total: number of all names, some of which ``names`` may lack
+    :param most: maximum number of listed names
     """
     shown = names[:most]
     more = total - len(shown)
@@ -98,7 +101,7 @@ def list_names(names: Sequence[str], total: int, most: int = MOST_NAMES) -> str:
 def align(columns: Sequence[Sequence[LayoutRow]]) -> list[list[LayoutRow | None]]:
     """Align equal entries of several columns, keeping the order of each column.
 
-    :return: rows with one element per column; None: no entry
+    :return: rows with one element per column; None for no entry
     """
     rows: list[list[LayoutRow | None]] = [[entry] for entry in columns[0]]
     keys = _keys(columns[0])
@@ -141,8 +144,9 @@ def draw_row(
 ) -> DrawingLine:
     """Return the line for one row of a column.
 
-    :param is_alone: there is room for its type and size
-    :param silent: the mark that is not printed
+    :param row: the row; None for an empty line
+    :param is_alone: whether there is room for its type and size
+    :param silent: a mark that is not printed; "" to print all
     """
     if row is None:
         return _NOTHING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache-line layouts compared: what moved onto or off a shared line, why, whether it matters.
+"""Report changed cache-line layouts: what moved onto or off a shared line, why, and the effect.
 
 ::
 
@@ -8,8 +8,8 @@
                                             ------------- 64 B cacheline boundary
     20238 D sd_llc_id                       20244 D sd_llc_id  <- moved
 
-Addresses are bytes from the start of the per-CPU section or struct, in hexadecimal without the
-zeros in front, so that base and new fit beside each other on 78 columns.
+Addresses are bytes from the start of the per-CPU section or struct, in hexadecimal without leading
+zeros, so that base and new fit side by side in 78 columns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,8 @@ from schedperf.evidence.layout.record import (
     LayoutShift,
     LayoutUnit,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -128,14 +129,17 @@ def layout(comparison: Comparison) -> Iterator[Block]:
         return
     labels = {side.name: side.label for side in comparison.sides}
     blocks = describe_layout(_with_labels(record, labels))
-    # Without results, the layouts are what there is to see.
+    # Without results, the layouts are the main content.
     yield from blocks if comparison.rows else _with_first_drawing(blocks)
     for missing in record.missing:
         yield Text(text=f"{missing.side}: {missing.reason}", tone="muted")
 
 
 def _with_first_drawing(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks; a text of one screen has the first drawing."""
+    """Yield the blocks, and mark the text of the first cache-line drawing as brief.
+
+    The text report of one screen then includes this drawing.
+    """
     is_first = True
     for block in blocks:
         if is_first and isinstance(block, CacheLines):
@@ -153,7 +157,7 @@ _Labelled = TypeVar("_Labelled", LayoutColumn, LayoutComparison)
 
 
 def _with_labels(layout: Layout, labels: Mapping[str, str]) -> Layout:
-    # The section has the roles of the sides; readers know their labels.
+    # The section uses the roles of the sides; readers know their labels.
     def label(labelled: _Labelled) -> _Labelled:
         return replace(labelled, label=labels.get(labelled.side, labelled.label))
 
@@ -361,9 +365,10 @@ def _describe_sources(layout: Layout) -> Iterator[Block]:
 
 
 def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit: int) -> Table:
-    """Return the counts of each unit that changed.
+    """Return the table of changed units, with the counts of each.
 
-    :param unchanged: how many units did not
+    :param unchanged: number of units that did not change
+    :param side: label of the compared side
     """
     return Table(
         caption=(
@@ -407,7 +412,7 @@ def _both(base: int, new: int) -> str:
 
 
 def _causes_table(changed: Sequence[LayoutUnit], limit: int) -> Table:
-    """Return which edits explain the changed pairs, per unit the most pairs first."""
+    """Return the table of edits that explain the changed pairs, in the order of the record."""
     explained = [unit for unit in changed if unit.causes]
     rows: list[tuple[Cell, ...]] = []
     for unit in explained:

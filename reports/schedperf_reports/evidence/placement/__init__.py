@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Task placement and how long tasks waited, as blocks."""
+"""Render task placement and waiting times as blocks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Migrations between nodes: a matrix by cause, and a table and charts over time."""
+"""Draw migrations between nodes: a matrix by cause, and a table and charts over time."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -53,9 +53,12 @@ _COLUMNS = (
 
 
 def moves_matrix(moves: Sequence[MovesRow], side: str, where: str) -> Matrix:
-    """Return the matrix of migrations between nodes, of one side at one point.
+    """Return the matrix of migrations between nodes at one point: base, a side and the difference.
+
+    Without values of a new side, the matrix has base only.
 
     :param moves: rows of the record, all of one unit; not empty
+    :param side: name of the new side
     :param where: workload and point; "" if there is only one
     """
     nodes = sorted({node for row in moves for pair in row.pairs for node in pair})
@@ -88,7 +91,7 @@ def _scale(row: MovesRow) -> Scale:
 
 
 def name_of(row: MovesRow) -> str:
-    """Return the name of an event with its cause: ``migration by load_balance``."""
+    """Return the name of an event with its cause, if known: ``migration by load_balance``."""
     return f"{row.event} by {row.cause}" if row.cause else row.event
 
 
@@ -191,10 +194,10 @@ def _pair(row: MovesRow, pair: tuple[int, int], scale: Scale, *, is_compared: bo
 
 
 def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
-    """Yield a table of migrations over time, and a chart per event; both are for the page.
+    """Yield a table of moves between nodes over time, and a chart per event; both are for the page.
 
+    :param series: rows of all shown sides, base first; not empty
     :param where: workload and point; "" if there is only one
-    :param series: rows of all shown sides, base first
     """
     by_event: dict[str, list[SeriesRow]] = {}
     for row in series:
@@ -231,7 +234,7 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
     >>> draw_blocks([0.0, 1.0, 4.0, 8.0], 8.0)
     '·▁▄█'
 
-    :param largest: has the highest block; above 0
+    :param largest: value of the highest block; positive
     """
     return "".join(
         _BLOCKS[min(len(_BLOCKS) - 1, max(0, round(rate / largest * len(_BLOCKS)) - 1))]
@@ -280,7 +283,7 @@ def _means(series: Sequence[SeriesRow]) -> str:
 
 
 def _count_sides(sides: Sequence[MeanRow]) -> str:
-    """Return the sample sizes of the sides: ``n = 5 + 5 runs``, ``n = 5 runs + 2 boots``."""
+    """Format the sample sizes of the sides: ``n = 5 + 5 runs``, ``n = 5 runs + 2 boots``."""
     if len({side.replication for side in sides}) > 1:
         return f"n = {' + '.join(count_values(side) for side in sides)}"
     counts = [*(str(side.n) for side in sides[:-1]), count_values(sides[-1])]
@@ -288,7 +291,7 @@ def _count_sides(sides: Sequence[MeanRow]) -> str:
 
 
 def count_values(row: MeanRow) -> str:
-    """Return the number of values of a mean: ``1 run``, ``2 boots``."""
+    """Format the number of values of a mean: ``1 run``, ``2 boots``."""
     return count_of(row.n, row.replication.removesuffix("s"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Task placement by cause, node and level; how long tasks waited; results of the load balancer."""
+"""Report task placement by cause, node and level, waiting times, and load-balancer results."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -12,7 +12,8 @@ from schedperf.evidence.placement.record import (
     PlacementSide,
     TimersRow,
 )
-from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import data_of
 from schedperf.model.text import join_names
 from schedperf.model.units import scale_for
 from schedperf_reports.blocks import (
@@ -39,9 +40,9 @@ from schedperf_reports.rates.cells import (
     explain_gaps,
     gather_twins,
     lead,
+    move_n_to_caption,
     per_cell,
     runs_cell,
-    say_runs_once,
     state_of,
     tone_of,
     zeros_table,
@@ -50,9 +51,9 @@ from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.histograms import mirror_of
 from schedperf_reports.rates.tables import name_point, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
+from schedperf_reports.words.quantities import MISSING, format_number, format_share
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.states import State
-from schedperf_reports.words.units import MISSING, format_number, format_share
 
 # Further notes and refusals repeat the first ones.
 MOST_NOTES = 5
@@ -81,7 +82,7 @@ _GROUPS: Mapping[str, tuple[Part, ...]] = {
     ),
     "bandwidth timers": ("timers",),
 }  # fmt: skip
-# Rows about the whole machine; True: shown as a share or a time, False: as a count.
+# Rows about the whole machine; True to show a share or a time, False to show a count.
 _OVERVIEW: Mapping[tuple[Part, str], bool] = {
     **{(part, "count"): False for part in _MOVES},
     ("latency", "p50"): True,
@@ -129,7 +130,10 @@ def _state(comparison: Comparison) -> State | None:
     state=_state,
 )
 def placement(comparison: Comparison) -> Iterator[Block]:
-    """Show significant changes, the whole machine, all rows (page), and what was not measured."""
+    """Yield significant changes, rows of the whole machine, other rows, and what was not measured.
+
+    Only a page shows the other rows: those of single levels, nodes and types of CPU cores.
+    """
     data = record_of(comparison, Placement)
     if isinstance(data, Text):
         yield data
@@ -252,9 +256,9 @@ def _count_tables(
 ) -> Iterator[Block]:
     """Yield significant changes and the whole machine; on the page also all levels and nodes.
 
-    :param rows: of one side, compared or alone, in the order of the section
+    :param rows: rows of one side, compared or alone, in the order of the section
     :param where: workload and point; "" if there is only one
-    :param is_compared: rows have a base and a new side
+    :param is_compared: whether rows have a base and a new side
     """
     gathered = gather_twins(_told_once(rows))
     changed = sorted(
@@ -262,10 +266,10 @@ def _count_tables(
     )
     if changed:
         caption = titled(where, "significant changes")
-        yield say_runs_once(_table(caption, changed, _MOST_CHANGED, is_compared=True))
+        yield move_n_to_caption(_table(caption, changed, _MOST_CHANGED, is_compared=True))
     overview = [entry for entry in gathered if _is_overview(entry.row) and not entry.row.changed]
     if overview:
-        yield say_runs_once(_overview(overview, gathered, where, is_compared=is_compared))
+        yield move_n_to_caption(_overview(overview, gathered, where, is_compared=is_compared))
     yield from explain_gaps([shown.row for shown in (*changed[:_MOST_CHANGED], *overview)])
     listed = {shown.row.row for shown in (*changed, *overview)}
     # Node pairs are in the matrix; those that changed also have a row, with the CI.
@@ -276,7 +280,7 @@ def _count_tables(
     of_types = [shown for shown in rest if shown.row.types]
     if of_types:
         caption = titled(where, "moves and waits by type of CPU core")
-        yield say_runs_once(_table(caption, of_types, _MOST_OF_TYPES, is_compared=is_compared))
+        yield move_n_to_caption(_table(caption, of_types, _MOST_OF_TYPES, is_compared=is_compared))
     rest = [shown for shown in rest if not shown.row.types]
     for title, parts in _GROUPS.items():
         of_group = [shown for shown in rest if shown.row.part in parts]
@@ -284,13 +288,13 @@ def _count_tables(
             # A compared caption states the number of rows with the number of changes.
             count = "" if is_compared else f", {count_of(len(of_group), 'row')}"
             caption = titled(where, f"other {title}{count}")
-            yield say_runs_once(_table(caption, of_group, 0, is_compared=is_compared))
+            yield move_n_to_caption(_table(caption, of_group, 0, is_compared=is_compared))
 
 
 def _told_once(rows: Iterable[PlacementRow]) -> list[PlacementRow]:
-    """Return the rows without duplicates.
+    """Return the rows without those at the level NUMA that repeat a row of moves between nodes.
 
-    A migration is at the level NUMA if and only if it is between nodes.
+    Moves at the level NUMA are exactly those between nodes.
     """
     all_rows = list(rows)
     are_crossing = {row.part for row in all_rows if row.field == "crossing"}
@@ -414,7 +418,7 @@ def _overview_cells(shown: Shown[PlacementRow], *, is_compared: bool) -> tuple[C
 
 
 def _short_names(rows: Iterable[PlacementRow]) -> Iterator[str]:
-    # Below "migrations" the name "by wakeup" is enough, and the row stays one line.
+    # Below "migrations" the name "by wakeup" is enough, and the row stays on one line.
     head = ""
     for row in rows:
         rest = row.name.removeprefix(head).lstrip(": ")
@@ -443,7 +447,7 @@ _TIMER_COLUMNS = (
 
 
 def _timers_table(timers: Sequence[TimersRow], where: str) -> Table:
-    """Return which bandwidth timers expire together, by pair of cgroups and side."""
+    """Return whether bandwidth timers expire together, a row per pair of cgroups and side."""
     ordered = sorted(timers, key=lambda row: row.groups)
     return Table(
         caption=titled(where, "bandwidth timers: time of expiry within the period"),

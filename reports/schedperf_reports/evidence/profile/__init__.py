@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Profiles and flame graphs, as blocks."""
+"""Render profiles and flame graphs as blocks."""

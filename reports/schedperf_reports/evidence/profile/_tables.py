@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of a profile comparison: shares, nodes, costs per operation and function classes."""
+"""Build tables of a profile comparison: shares, nodes, costs per operation, function classes."""
 
 import math
 from collections import Counter
@@ -17,7 +17,7 @@ from schedperf.evidence.profile.record import (
     Shares,
     ends_of_nodes,
 )
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import (
@@ -32,14 +32,14 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.graphics.calls import Calls
 from schedperf_reports.rates.cells import CHANGED
+from schedperf_reports.words.quantities import format_p, format_points
 from schedperf_reports.words.rows import count_of
-from schedperf_reports.words.units import format_p, format_points
 
 # Rows that a terminal shows of a table.
 MOST_ROWS = 10
 # Node columns that a terminal has room for beside each other.
 MOST_BESIDE = 3
-# Changed rows that a caption names; the table has all.
+# Changed rows that a caption lists; the table has all.
 MOST_NAMED = 3
 # Relative rounding error of floats; counts of samples differ by more.
 FLOAT_NOISE = 1e-12
@@ -81,9 +81,10 @@ AnyRow = ProfileRow | ProfileClassRow
 def shares_table(
     event: str, point: ProfilePoint, calls: Mapping[tuple[str, str], Calls] | None = None
 ) -> Table:
-    """Return each symbol's share of all CPUs and its change; rows open to details.
+    """Return the table of symbols: their shares of the event's count on all CPUs, and the changes.
 
-    :param calls: callers and callees by symbol and file; None without call stacks
+    :param calls: callers and callees by symbol and file, for the details of the rows; None without
+        call stacks
     """
     hidden = point.symbols - len(point.rows)
     more = f"; {hidden} symbols with smaller shares omitted" if hidden else ""
@@ -142,9 +143,10 @@ def describe_point(event: str, point: ProfilePoint) -> str:
 
 
 def nodes_table(rows: Sequence[ProfileRow], caption: str) -> Table:
-    """Return the shares on each node, one row per symbol.
+    """Return the table of the shares on each node, one row per symbol.
 
-    A narrow page has no room for these columns in the large table.
+    With more than ``MOST_NODES`` nodes, it has the largest and the smallest share only. A narrow
+    page has no room for these columns in the table of :func:`shares_table`.
     """
     nodes = _nodes_of(rows)
     only = [_describe_where(row) for row in rows]
@@ -175,7 +177,7 @@ def nodes_table(rows: Sequence[ProfileRow], caption: str) -> Table:
 def hottest_nodes_table(point: ProfilePoint) -> Table | None:
     """Return the node shares of changed symbols and of the hottest scheduler functions.
 
-    None with a single node, or without such symbols.
+    Return None for a single node, or without such symbols.
     """
     changed = [row for row in point.rows if row.changed]
     room = max(MOST_ROWS - len(changed), 0)
@@ -243,7 +245,7 @@ def costs_table(point: ProfilePoint) -> Table | None:
 
 
 def classes_table(point: ProfilePoint) -> Table | None:
-    """Return the function classes, hottest first; None if there are none."""
+    """Return the table of function classes, hottest first; None if there are none."""
     rows = point.classes
     if not rows:
         return None
@@ -283,7 +285,7 @@ def _why_untested(row: AnyRow) -> str:
     if isinstance(row, ProfileRow) and share.base + share.new < SMALLEST_CHANGE_PP:
         return f"share below {SMALLEST_CHANGE_PP:g}% (sum of base and new)"
     if share.ci_low is None:
-        return "no CI, because all runs have the same value"
+        return "no CI, because a side has one run or all runs have the same value"
     return "kernel code that the event may sample incompletely"
 
 
@@ -412,13 +414,17 @@ def _cost_cells(cost: ProfileChange, scale: Scale, *, is_changed: bool) -> tuple
 
 
 def _nodes_of(rows: Iterable[AnyRow]) -> tuple[int, ...]:
-    # () with a single node: its shares are those of all CPUs.
+    # () for a single node, whose shares are those of all CPUs.
     nodes = sorted({node for row in rows for shares in row.nodes for node in shares})
     return tuple(nodes) if len(nodes) > 1 else ()
 
 
 def _node_columns(nodes: Sequence[int], *, priority: int) -> tuple[Column, ...]:
-    """Return a column per node; with more than ``MOST_NODES``, the largest and the smallest."""
+    """Return a column per node.
+
+    With more than ``MOST_NODES`` nodes, return two columns: for the node with the largest and for
+    that with the smallest share of a row.
+    """
     if len(nodes) > MOST_NODES:
         where = {
             "most on, %": "the node with the largest share (mean of base and new)",

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Output of ``schedperf profile``: what was sampled, and the table of rows."""
+"""Render the output of ``schedperf profile``: what was sampled, and the table of rows."""
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence.profile.record import (
+from msgspec import UNSET
+
+from schedperf.evidence.profile.document import (
     ComparedRow,
     ProfileDocument,
     ProfileSide,
@@ -13,15 +15,14 @@ from schedperf.evidence.profile.record import (
     SampleRow,
     SortKey,
 )
-from schedperf.model.schema import UNSET
 from schedperf.model.units import RATE_DIGITS, Scale, cost_scale
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
+from schedperf_reports.words.quantities import MISSING, format_percent, format_points
 from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import MISSING, format_percent, format_points
 
 # Columns with names from the kernel and from tools.
 _CODE_KEYS = ("comm", "dso", "symbol")
-# The manual, for details that do not fit into one line.
+# The manual page, for details that do not fit on one line.
 _MANUAL = "docs/profile.md"
 # The mark of a significant change; narrow pages have no room for q.
 _CHANGED = "* "
@@ -48,7 +49,7 @@ def describe_samples(data: ProfileDocument, limit: int) -> Iterator[Block]:
 
 
 def describe_basis(data: ProfileDocument) -> Iterator[Block]:
-    """Yield what was sampled: runs, losses, coverage of the event, unreadable parts."""
+    """Yield what was sampled: runs, losses, and for each event the code that it cannot sample."""
     yield from _describe_sources(data)
     for event in data.events:
         yield from _describe_event(event)
@@ -57,7 +58,7 @@ def describe_basis(data: ProfileDocument) -> Iterator[Block]:
 
 
 def list_limits(data: ProfileDocument) -> Iterator[str]:
-    """Yield what stacks in the format of another viewer cannot say: losses, warnings and notes."""
+    """Yield losses, warnings and notes as texts: files for other viewers cannot contain them."""
     for side in data.sides:
         if side.loss:
             yield _describe_side(side)
@@ -183,8 +184,9 @@ def _key_cells(row: SampleRow | ComparedRow, keys: Sequence[SortKey]) -> Iterato
         yield Cell(text=MISSING if value is None else str(value))
 
 
-# On narrow lines the file is dropped first, if there is a symbol; the CI stays.
-_FILE_PRIORITY, _Q_PRIORITY, _COST_PRIORITY = 1, 2, 3
+# On narrow lines q is dropped first. A cost has a CI of its own, so the CI of the share is dropped
+# next.
+_FILE_PRIORITY, _BASE_PRIORITY, _CI_PRIORITY, _Q_PRIORITY = 1, 2, 3, 4
 
 _ONE_SIDE = (
     Column(title="%", align="right"),
@@ -212,18 +214,21 @@ def _cost_scale(
 
 def _compared_columns(scale: Scale | None) -> tuple[Column, ...]:
     columns = () if scale is None else (_cost_column(scale),)
+    base, ci = (0, 0) if scale is None else (_BASE_PRIORITY, _CI_PRIORITY)
     return (
-        Column(title="base %", align="right"),
+        Column(title="base %", align="right", priority=base),
         Column(title="new %", align="right"),
         Column(title="change, pp", align="right"),
-        Column(title="95% CI", align="right"),
+        Column(title="95% CI", align="right", priority=ci),
         Column(title="q", align="right", priority=_Q_PRIORITY),
         *columns,
     )
 
 
 def _cost_column(scale: Scale) -> Column:
-    return Column(title=f"change, {scale.unit} (95% CI)", align="right", priority=_COST_PRIORITY)
+    return Column(
+        title=f"{scale.unit} [95% CI]", align="right", explains="change of the cost per operation"
+    )
 
 
 def _compared_cells(row: ComparedRow, scale: Scale | None) -> tuple[Cell, ...]:

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Hot symbols: CPU share of each function in base and new, in total and by node."""
+"""Report hot symbols: CPU share of each function in base and new, in total and by node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from schedperf.evidence.profile.record import (
-    ExplainedChange,
+from schedperf.evidence.profile.flame_record import (
     FlameComparison,
     FlameTree,
     FlameTrees,
+    place_of_tree,
+)
+from schedperf.evidence.profile.record import (
+    ExplainedChange,
     Profile,
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
     blind_anchor,
     explained_anchor,
-    place_of_tree,
 )
-from schedperf.model.comparison import BASE, Comparison, Finding, data_of
+from schedperf.model.base_new import BASE
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Finding, data_of
 from schedperf.model.text import clean_line
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
 from schedperf_reports.evidence.profile._tables import (
@@ -109,14 +113,17 @@ class _Drawn(Struct, frozen=True, kw_only=True):
     figure: int
 
     def calls_of(self, event: str, point: ProfilePoint) -> Mapping[tuple[str, str], Calls]:
-        """Return the callers and callees of each function at a point."""
+        """Return the callers and callees of functions at a point, by symbol and file.
+
+        Return {} if the point has no call tree.
+        """
         number = self.tree_of(event, point)
         if self.trees is None or number is None:
             return {}
         return index_calls(self.figure, number, self.trees.events[number])
 
     def tree_of(self, event: str, point: ProfilePoint) -> int | None:
-        """Return the number of the tree of a point; None if it has none."""
+        """Return the index of the call tree of a point in ``trees.events``; None without one."""
         place = clean_line(place_of_tree(event, point.workload, point.point))
         trees = () if self.trees is None else self.trees.events
         for number, tree in enumerate(trees):
@@ -217,11 +224,14 @@ def _where(sides: list[str]) -> str:
 
 
 def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
-    """State which part of the change in CPU time per operation a few functions account for.
+    """State how much of the change in CPU time per operation a few functions account for.
 
     ::
 
-        3 symbols (…) account for 71% of the change in cycles per message (95% CI [60%, 83%])
+        3 symbols (…) account for 71% of the change in cycles per message (95% CI [60%, 83%]); this
+        percentage also applies to the wall time (…)
+
+    If the percentage is unknown, the sentence states the reason.
     """
     # A changed cost has a unit, and a part has an interval.
     assert point.cost_unit is not None
@@ -279,7 +289,8 @@ def _draw_stacks(
 def _rows_of_trees(
     compared: ProfileComparison, drawn: _Drawn, findings: Sequence[Finding]
 ) -> Iterator[tuple[str, tuple[int, tuple[str, ...]]]]:
-    # What evidence names: the section, an event, and rows; of several points the first.
+    # The rows that evidence refers to: the section, an event, and rows; with several points, those
+    # of the first.
     yield "", (0, ())
     for event in compared.events:
         trees = [(point, drawn.tree_of(event.event, point)) for point in event.points]
@@ -294,7 +305,10 @@ def _rows_of_trees(
 
 
 def _named_beside(anchor: str, point: ProfilePoint, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Return the functions of a point that a finding cites besides an anchor."""
+    """Return the functions of a point that are cited by the findings that cite an anchor.
+
+    :param anchor: the part after ``profile#`` in evidence
+    """
     symbols = {f"profile#{row.row}": row.symbol for row in point.rows}
     cited = [
         evidence
@@ -333,7 +347,7 @@ def _sums_of_classes(compared: ProfileComparison, drawn: _Drawn) -> Iterator[Sum
 
 
 def _caption_of(trees: Sequence[FlameTree]) -> str:
-    # The first graph is the one that is drawn; the other ones can be chosen.
+    # The first graph is drawn; the others can be chosen.
     more = "; ".join(f"{tree.place}: {count_changed(tree)}" for tree in trees[1:])
     return f"{caption_of(trees[0])}{f'; {more}' if more else ''}"
 
@@ -350,9 +364,9 @@ def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:
 
 
 def _basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
-    """Return the coverage of each event on each side, with remedies and caveats.
+    """Return the table of what each event can sample on each side, with remedies and caveats.
 
-    :param has_anchor: the first row gets the anchor ``_BASIS``
+    :param has_anchor: whether the first row gets the anchor ``_BASIS``
     """
     rows = [row for event in events for row in _rows_of(event)]
     return Table(
@@ -393,7 +407,7 @@ _SEES: Mapping[bool | None, str] = {
 
 
 def _said_of(event: ProfileEvent) -> str:
-    # The side with the worse coverage.
+    # The side with the lower coverage.
     sights = tuple(event.blind)
     worst = True if True in sights else None if None in sights else False
     return f"{event.event}: {_SEES[worst]}"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The first screen of a page: what changed, how much, how sure, why, on what machine, what next."""
+"""Render the first screen of a page: verdict, size and certainty, reasons, machine, next step."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The drawings of the first screen: the runs of each side in their unit, and the changes.
+"""Draw the figures of the first screen: the runs of each side in their unit, and the changes.
 
-Everything is placed in per cent of the width, so that text keeps its size in a narrow window.
+Positions are in percent of the width, so that text keeps its size in a narrow window.
 """
 
 import math
@@ -10,20 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.model.comparison import BASE, Better, Row
+from schedperf.model.base_new import BASE
+from schedperf.model.rows import Better, Row
 from schedperf.model.units import Scale
 from schedperf_reports.blocks import Tone
 from schedperf_reports.graphics.axes import Axis, Tick, linear_axis
 from schedperf_reports.graphics.intervals import Bar, IntervalLine, Intervals
 from schedperf_reports.page.first_screen.sentence import name_result
 from schedperf_reports.results.run_figures import RowRuns, scale_of, sides_of
+from schedperf_reports.words.quantities import format_interval, is_wide
 from schedperf_reports.words.rows import common_direction, count_of, side_place
-from schedperf_reports.words.units import format_interval, is_wide
 
-# Results with a line of their own; "12 more" stands below them.
+# Results with a line of their own; "12 more" is printed below them.
 MOST_LINES = 6
-# Dots nearer than this, in per cent of the width, stand above each other; of several sides there
-# is less width.
+# Dots closer than this, in percent of the width, are stacked; with several sides there is less
+# width.
 DOT_WIDTH = 1.7
 NARROW_DOT_WIDTH = 3.0
 MOST_LEVELS = 4
@@ -35,8 +36,9 @@ SEVERAL_GAP = 24.0
 class Dot(Struct, frozen=True, kw_only=True):
     """One run.
 
-    :param left: in per cent of the width
-    :param level: above how many others it stands
+    :param left: position in percent of the width
+    :param level: its level among stacked dots; 0 is the lowest
+    :param title: value of the run with its unit
     """
 
     left: float
@@ -47,8 +49,9 @@ class Dot(Struct, frozen=True, kw_only=True):
 class Strip(Struct, frozen=True, kw_only=True):
     """The runs of one side.
 
-    :param place: its colour and shape
-    :param mean: where the mean that is compared is, in per cent of the width; None without one
+    :param place: number of its colour and shape
+    :param mean: position of the compared mean in percent of the width; None if it is missing or
+        beyond the axis
     """
 
     label: str
@@ -60,7 +63,7 @@ class Strip(Struct, frozen=True, kw_only=True):
 class Strips(Struct, frozen=True, kw_only=True):
     """The runs of all sides of one result, over one axis.
 
-    :param words: what is drawn, for those who do not see it
+    :param words: description of the drawing for screen readers
     """
 
     strips: tuple[Strip, ...]
@@ -71,10 +74,15 @@ class Strips(Struct, frozen=True, kw_only=True):
 class ChangeLine(Struct, frozen=True, kw_only=True):
     """The change of one result.
 
-    :param place: colour and shape of the side in front of its name; None where lines are results
-    :param number: the change, or of an inconclusive result its interval, as the rest is noise
-    :param strips: its runs, small; None where they are drawn elsewhere
-    :param values: of base and new with the unit; "" where they stand elsewhere
+    :param name: name of the result; label of the side if lines are sides
+    :param interval: its 95% CI; "" without one
+    :param number: the printed number: the change; for an inconclusive result its interval
+    :param point: position of the change in percent of the axis; None without a ratio
+    :param bar: the drawn CI; None without one
+    :param band: the equivalence band; None without a margin
+    :param strips: its runs as a small drawing; None if they are drawn elsewhere or not recorded
+    :param values: values of base and new with the unit; "" if printed elsewhere
+    :param place: number of the side's colour and shape; None if each line is a result, not a side
     """
 
     name: str
@@ -91,13 +99,14 @@ class ChangeLine(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """The changes of the worst results over one axis, or of one result of several sides.
+    """The changes of the worst results over one axis, or of one result on several sides.
 
-    :param title: the result, where lines are sides
-    :param runs: the runs of base and of each line, over one axis, where lines are sides
-    :param directions: what its left and right end mean; "" where results differ
+    :param title: name of the result, if lines are sides
+    :param runs: runs of base and of each line, over one axis, if lines are sides
+    :param directions: as :attr:`Intervals.directions`
     :param margin: the equivalence margin in words
-    :param more: what is not drawn: "12 more results"; "" for nothing
+    :param more: number of further results or sides: "12 more results"; "" for none
+    :param words: description of the drawing for screen readers
     """
 
     lines: tuple[ChangeLine, ...]
@@ -111,24 +120,28 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
-    """Return the runs of a result; None where none are recorded.
+    """Return the runs of a result; None if no runs are recorded.
 
-    :param labels: of base and of the new side
+    :param labels: labels of base and of the new side
     """
     return _draw_runs([row], dict(zip((BASE, row.side), labels, strict=True)), scale_of(row))
 
 
 def scale_of_sides(rows: Sequence[Row]) -> Scale:
-    """Return one unit for all sides of a result, that of the largest value."""
+    """Return one unit for all sides of a result: that of the side with the largest value.
+
+    :param rows: rows of the result, one per side; not empty
+    """
     return scale_of(max(rows, key=lambda row: max(abs(row.base or 0.0), abs(row.new or 0.0))))
 
 
 def _draw_runs(rows: Sequence[Row], names: Mapping[str, str], scale: Scale) -> Strips | None:
-    """Return the runs of base and of the side of each row, over one axis.
+    """Draw the runs of base and of the side of each row over one axis; return None without runs.
 
-    :param rows: of one result, one per side
+    :param rows: rows of one result, one per side
+    :param names: label of each side
     """
-    # Each row has the runs of base, too. Of several sides there is less width.
+    # Each row contains the runs of base, too. With several sides there is less width.
     width = DOT_WIDTH if len(rows) == 1 else NARROW_DOT_WIDTH
     sides = {side.name: side for row in rows for side in sides_of(row)}
     values = [run.value for side in sides.values() for run in side.runs]
@@ -179,7 +192,11 @@ def _ticks(axis: Axis, scale: Scale) -> tuple[tuple[float, str], ...]:
 
 
 def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
-    """Return the changes of the first results; None where none has a ratio."""
+    """Return the changes of the first ``MOST_LINES`` results with a ratio; None if none has one.
+
+    :param rows: rows of the results
+    :param labels: labels of base and of the new side; () to draw no runs beside the changes
+    """
     shown = [row for row in rows if row.ratio is not None][:MOST_LINES]
     if not shown:
         return None
@@ -216,9 +233,9 @@ def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
 
 
 def draw_sides(rows: Sequence[Row], names: Mapping[str, str], others: int) -> Changes | None:
-    """Return the changes of one result, a line per side; None where no side has a ratio.
+    """Return the changes of one result, a line per side; None if no side has a ratio.
 
-    :param rows: of the result, one per side
+    :param rows: rows of the result, one per side
     :param names: label of each side
     :param others: number of other results, which are not drawn
     """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the sides are called by what differs between them: ``depth 0``, ``depth 8``; ``tip``."""
+"""Label sides by what differs between them: ``depth 0``, ``depth 8``; ``tip``."""
 
 import os.path
 
-from schedperf.model.comparison import Comparison, Difference, SideSummary
+from schedperf.model.comparison import Comparison
+from schedperf.model.sides import Difference, SideSummary
 from schedperf_reports.verdict.comparable import SAME_KERNEL
 from schedperf_reports.verdict.host_fields import format_value
 from schedperf_reports.words.rows import SIDE_NAME, name_side
@@ -11,12 +12,16 @@ from schedperf_reports.words.rows import SIDE_NAME, name_side
 # Longer values are not used as labels.
 LONGEST_LABEL = 28
 KERNEL = "kernel.release"
-# What the recorder was given, and what repeats another field in more letters.
+# Fields that the recorder was given, and longer fields that repeat another field.
 WORDY = ("setup", "service", "workload", "cgroup.path", *SAME_KERNEL)
 
 
 def name_sides(comparison: Comparison) -> tuple[str, ...]:
-    """Return a label for each side, base first: the user's, else what differs, else its name."""
+    """Return a label for each side, base first: the user's, else what differs, else its name.
+
+    All labels are of the same kind: if the user labelled any side, or if the sides do not differ
+    from base in one short field, all have their names.
+    """
     others = comparison.sides[1:]
     names = tuple(map(name_side, comparison.sides))
     if any(SIDE_NAME.fullmatch(side.label) is None for side in comparison.sides):
@@ -31,7 +36,10 @@ def name_sides(comparison: Comparison) -> tuple[str, ...]:
 
 
 def find_difference(comparison: Comparison, side: SideSummary) -> Difference | None:
-    """Return what makes a side another one than base, in a few letters; None if nothing does."""
+    """Return the intended difference of a side from base whose values are short enough for labels.
+
+    The kernel release comes first. Return None if there is no such difference.
+    """
     fitting = [
         difference
         for difference in comparison.comparability.differences
@@ -51,7 +59,7 @@ def _is_short(difference: Difference) -> bool:
 
 def _label(path: str, values: list[str]) -> list[str]:
     if path == KERNEL:
-        # Whole parts between dashes: 6.1.192-tip and 6.1.192-cluster are tip and cluster.
+        # Compare whole parts between dashes: 6.1.192-tip and 6.1.192-cluster are tip and cluster.
         shared = os.path.commonprefix(values)  # noqa: RUF071 # of texts, not of paths
         shared = shared[: shared.rfind("-") + 1]
         cut = [value.removeprefix(shared) for value in values]
@@ -60,9 +68,11 @@ def _label(path: str, values: list[str]) -> list[str]:
 
 
 def describe_difference(comparison: Comparison) -> str:
-    """Return what differs between base and the new sides; or "".
+    """Return what differs between base and the new sides.
 
     ``cgroup depth 0 → 8``, ``kernel 6.12.0-tip → 6.12.0-cluster, 6.12.0-repair``
+
+    Return "" if the first new side has no intended difference with short values.
     """
     first = find_difference(comparison, comparison.sides[1])
     if first is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines on the first screen of a report that has layouts and no results.
+"""Draw cache lines on the first screen of a report that has layouts and no results.
 
-The drawing of the section, made small: a row per side, the lines beside each other, and on them
-the hot variables by number.
+The drawing is a small version of that in the section: a row per side, the lines next to each other,
+with the hot variables as numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,19 @@ from msgspec import Struct
 from schedperf_reports.blocks import Block
 from schedperf_reports.graphics.cache_lines import CacheLines, LineGroup, Occupant
 
-# Lines that are drawn beside each other, and per cent of the width between them.
+# Number of lines next to each other, and percent of the width between them.
 MOST_BESIDE = 2
 GAP = 3.0
-# Variables that have a number.
+# Number of variables with a number.
 MOST_NAMES = 6
 
 
 class Box(Struct, frozen=True, kw_only=True):
-    """One hot variable on one line; places are in per cent of the width.
+    """One hot variable on one line; position and width are in percent of the drawing's width.
 
-    :param number: what the key names it by
-    :param is_changed: it was added, or it is on another line than in base
+    :param number: its number in the key
+    :param title: its name, and how it changed
+    :param is_changed: whether it was added, or is on another line than in base
     """
 
     left: float
@@ -34,9 +35,9 @@ class Box(Struct, frozen=True, kw_only=True):
 
 
 class SideOfLines(Struct, frozen=True, kw_only=True):
-    """The lines as one side has them.
+    """The lines on one side.
 
-    :param place: its colour and shape
+    :param place: number of its colour and shape
     """
 
     label: str
@@ -45,11 +46,11 @@ class SideOfLines(Struct, frozen=True, kw_only=True):
 
 
 class Lines(Struct, frozen=True, kw_only=True):
-    """The first lines that changed, of all sides.
+    """The first lines of a drawing, of all sides.
 
-    :param frames: where each line begins and how wide it is, and what it is called
+    :param frames: position and width of each line in percent, and its name
     :param key: the number and name of each hot variable
-    :param words: what is drawn, for those who do not see it
+    :param words: description of the drawing for screen readers
     """
 
     sides: tuple[SideOfLines, ...]
@@ -59,7 +60,10 @@ class Lines(Struct, frozen=True, kw_only=True):
 
 
 def draw_lines(blocks: Sequence[Block]) -> Lines | None:
-    """Return the first drawing of cache lines among the blocks of a section, made small."""
+    """Return a small version of the first cache-line drawing of several sides among some blocks.
+
+    Return None if there is none, or if its first lines have no hot variable.
+    """
     drawings = (block for block in blocks if isinstance(block, CacheLines) and len(block.sides) > 1)
     drawing = next(drawings, None)
     if drawing is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The first screen as one drawing, made from the record."""
+"""Build the first screen of the HTML report from the record of a comparison."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,10 +7,12 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from schedperf.model.comparison import Comparison, Row, SideSummary, Verdict
+from schedperf.model.comparison import Comparison
 from schedperf.model.host import read_host
+from schedperf.model.rows import Row, Verdict
+from schedperf.model.sides import SideSummary
 from schedperf.model.units import SIGNIFICANT_DIGITS, Scale
-from schedperf.model.verdict import CHANGED, say_smallest
+from schedperf.model.verdict import CHANGED, describe_mde
 from schedperf_reports.blocks import Block, Graphic, Tone
 from schedperf_reports.page.first_screen.drawings import (
     MOST_LINES,
@@ -42,13 +44,15 @@ from schedperf_reports.sections import (
 )
 from schedperf_reports.verdict.comparable import has_machines, name_kernel, shared_machine
 from schedperf_reports.verdict.findings import absent_sections
-from schedperf_reports.verdict.source import say_commits
+from schedperf_reports.verdict.source import commits_of_sides
+from schedperf_reports.words.quantities import format_change, format_interval, format_share, is_wide
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     count_of,
     count_units,
     has_changed,
     has_same_data,
+    is_of_one_boot_each,
     is_of_this_boot,
     name_rows,
     side_place,
@@ -56,18 +60,17 @@ from schedperf_reports.words.rows import (
 )
 from schedperf_reports.words.sentences import judge_sides
 from schedperf_reports.words.states import State
-from schedperf_reports.words.units import format_change, format_interval, format_share, is_wide
 
-# A larger smallest detectable change, as a share, only says that there are too few runs.
+# A larger smallest detectable change (as a fraction) only shows that there are too few runs.
 LARGEST_MDE = 1.0
 # Chapters with a cell at the bottom of the screen.
 GLANCED = ("benchmarks", "latency", "scheduler", "profile", "memory", "environment")
-# Commands of a workload, and letters of it, that one line has.
+# Commands of a workload, and characters of each, that one line shows.
 LONGEST_WORKLOAD = 60
-# Letters of a reason that stands beside a step.
+# Maximum length of a reason that is printed beside a step.
 LONGEST_REASON = 60
 RECORDS = "schedperf rerun "
-# Results of a verdict in few words.
+# Short forms of the verdicts.
 RESULTS: Mapping[Verdict, str] = {
     "regression": "worse",
     "improvement": "better",
@@ -75,25 +78,30 @@ RESULTS: Mapping[Verdict, str] = {
     "inconclusive": "inconclusive",
     "invalid": "invalid",
 }
-# Cells of chapters without data: what is missing, and why.
+# Texts for chapters without data: what is missing, and why.
 NO_RESULT: tuple[str, str, Tone] = ("not measured", "no benchmark result was found", "muted")
-NO_LATENCY: tuple[str, str, Tone] = ("not measured", "workload prints none", "muted")
+NO_LATENCY: tuple[str, str, Tone] = ("not measured", "none printed, none traced", "muted")
 NO_DATA: tuple[str, str, Tone] = ("not measured", "no collector data", "muted")
 NO_HOST: tuple[str, str, Tone] = ("unknown", "the machines are not recorded", "muted")
 
 
 class Value(Struct, frozen=True, kw_only=True):
-    """The value of one side, with its colour and shape."""
+    """The value of one side with its unit.
+
+    :param place: number of the side's colour and shape
+    """
 
     text: str
     place: int
 
 
 class SideLine(Struct, frozen=True, kw_only=True):
-    """One of several sides, with its value of the result that the large sentence names.
+    """One of several sides, with its value for the first of the deciding results.
 
-    :param change: the change, "" of base and of an inconclusive result
-    :param details: its interval, n and how many of all results of this side changed
+    :param place: number of the side's colour and shape
+    :param change: the change; "" for base, for an inconclusive result, and without a ratio
+    :param details: interval; n, if sides differ in it; and the number of changed results of this
+        side; for base the legend of these details
     """
 
     label: str
@@ -105,7 +113,11 @@ class SideLine(Struct, frozen=True, kw_only=True):
 
 
 class Glance(Struct, frozen=True, kw_only=True):
-    """One cell: what a chapter has found, and where it begins."""
+    """One cell at the bottom of the screen: how much of a chapter changed, with a link to it.
+
+    :param note: further text; "" for none
+    :param href: name of the section that the cell links to
+    """
 
     title: str
     text: str
@@ -115,10 +127,12 @@ class Glance(Struct, frozen=True, kw_only=True):
 
 
 class Next(Struct, frozen=True, kw_only=True):
-    """The first step: what to do and the command that records; "" where it has none.
+    """The first of the next steps.
 
-    :param why: the reason, where it is short
-    :param steps: how many steps the list has
+    :param what: what to do
+    :param why: the reason; "" if it is long, or if the headline states it
+    :param command: the command that records, else the first command of the step; "" for none
+    :param steps: number of steps in the list
     """
 
     what: str
@@ -128,18 +142,22 @@ class Next(Struct, frozen=True, kw_only=True):
 
 
 class FirstScreen(Graphic, frozen=True, kw_only=True):
-    """What a reader needs first; the caption is the large sentence.
+    """The content of the first screen; its caption is the headline.
 
     :param word: the verdict
-    :param conditions: what belongs to the verdict itself
-    :param sides: base and each new side, where there are several new ones
-    :param values: absolute values of base and new; empty with several results
-    :param basis: interval and n
-    :param facts: what ran and differs, the machine, kernels and date
-    :param comparable: whether the sides are comparable; None: unknown
+    :param conditions: conditions of the verdict, such as one boot per side; "" for none
+    :param sides: base and each new side, if there are several new ones; else empty
+    :param values: values of base and new, for the changed result in the headline or the only
+        result; empty without such a result, and with several new sides
+    :param basis: interval and n of the same result; "" with several new sides
+    :param facts: workload, differences, machine, kernels and date
+    :param comparable: whether the sides are comparable; None if unknown
     :param limits: the smallest detectable change, and whether this is an A/A comparison
-    :param lines: cache lines that changed; None where results are drawn
+    :param strips: runs of the only result; None with several results or new sides
+    :param changes: the drawn changes; None without any
+    :param lines: changed cache lines; None if there are results
     :param unseen: what was not measured; "" for nothing
+    :param next: the first next step; None without one
     """
 
     word: Verdict
@@ -165,7 +183,7 @@ class FirstScreen(Graphic, frozen=True, kw_only=True):
 
     @property
     def comparable_words(self) -> str:
-        """Whether the sides are comparable, in words."""
+        """Return in words whether the sides are comparable."""
         if self.comparable is None:
             return "comparability unknown"
         return (
@@ -182,13 +200,13 @@ def draw_first_screen(
 ) -> FirstScreen:
     """Return the first screen of a report with these sections.
 
-    :param layouts: the blocks of the section about cache lines
+    :param layouts: blocks of the cache-line section, which is drawn if there are no results
     """
     rows = deciding_rows(comparison)
     states = dict(_states(comparison, sections))
     labels = _labels_of(comparison, rows)
     single = rows[0] if len(rows) == 1 else None
-    # Of several results the sentence names the one that changed most.
+    # With several results, the headline names the one that changed most.
     told = rows[0] if rows and has_changed(comparison) else single
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     same = _rows_of_sides(comparison, rows[0]) if several and rows else []
@@ -237,7 +255,7 @@ def _labels_of(comparison: Comparison, rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _rows_of_sides(comparison: Comparison, row: Row) -> list[Row]:
-    """Return the rows of all sides about the same result, the worst side first."""
+    """Return the rows of all sides for the same result, the worst side first."""
     result = row.workload, row.point, row.metric
     rows = {
         each.side: each
@@ -249,7 +267,7 @@ def _rows_of_sides(comparison: Comparison, row: Row) -> list[Row]:
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    # Of several sides the sentence names those that are mixed, and their lines count the results.
+    # With several sides, the headline names the mixed ones, and their lines count the results.
     if not several and any(side.is_mixed for side in judge_sides(comparison)):
         yield "mixed: some results better, some worse"
     interaction = summarise(comparison.two_by_two)
@@ -259,13 +277,15 @@ def _conditions(comparison: Comparison) -> Iterator[str]:
         yield "same data: equal digests"
     elif is_of_this_boot(comparison):
         yield "one boot per side: boot-to-boot variance unknown"
+    elif has_changed(comparison) and is_of_one_boot_each(comparison):
+        yield "one boot per side"
 
 
 def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLine]:
     labels = _names_of(comparison)
     counts = {count_units(row) for row in rows}
     scale = scale_of_sides(rows)
-    # Where all sides have as many runs, their number stands once.
+    # If all sides have the same number of runs, it is printed once.
     base = comparison.sides[0]
     yield SideLine(
         label=labels[base.name],
@@ -273,11 +293,11 @@ def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLin
         value=_padded(scale, rows[0].base),
         change="",
         tone="plain",
-        details=", ".join(["[95% CI]", *([_say_n(rows[0])] if len(counts) == 1 else [])]),
+        details=", ".join(["[95% CI]", *([_n_text(rows[0])] if len(counts) == 1 else [])]),
     )
     for row in rows[:MOST_LINES]:
         is_open = row.verdict == "inconclusive"
-        n = _say_n(row) if len(counts) > 1 else ""
+        n = _n_text(row) if len(counts) > 1 else ""
         yield SideLine(
             label=labels[row.side],
             place=side_place(row.side),
@@ -285,7 +305,7 @@ def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLin
             change="" if is_open or row.ratio is None else format_change(row.ratio),
             tone=VERDICT_TONES[row.verdict],
             details=", ".join(
-                filter(None, (_say_interval(row), n, _count_results(comparison, row)))
+                filter(None, (_interval_text(row), n, _count_results(comparison, row)))
             ),
         )
 
@@ -293,7 +313,7 @@ def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLin
 def _count_results(comparison: Comparison, shown: Row) -> str:
     """Count the results of a side: ``1 of 3 worse, 2 better, most -7.0% at groups=1``.
 
-    :param shown: whose change stands in front of it
+    :param shown: row whose change is printed before the text
     """
     rows = [row for row in comparison.rows if row.side == shown.side and row.same_as is None]
     primary = [row for row in rows if row.family == "primary"] or rows
@@ -322,7 +342,7 @@ def _value(scale: Scale, value: float | None) -> str:
 
 
 def _padded(scale: Scale, value: float | None) -> str:
-    """Write a value with zeros at its end, for a column of them: ``1.000 s`` below ``0.8005 s``."""
+    """Format a value with trailing zeros for a column: ``1.000 s`` below ``0.8005 s``."""
     text = scale.format(value)
     whole = text.lstrip("-").partition(".")[0]
     decimals = SIGNIFICANT_DIGITS - len(whole.lstrip("0"))
@@ -332,11 +352,11 @@ def _padded(scale: Scale, value: float | None) -> str:
 
 
 def _basis(row: Row, *, has_interval: bool) -> str:
-    interval = _say_interval(row) if has_interval else ""
-    return ", ".join(filter(None, (f"95% CI {interval}" if interval else "", _say_n(row))))
+    interval = _interval_text(row) if has_interval else ""
+    return ", ".join(filter(None, (f"95% CI {interval}" if interval else "", _n_text(row))))
 
 
-def _say_interval(row: Row) -> str:
+def _interval_text(row: Row) -> str:
     if row.ci_low is None:
         return ""
     if is_wide(row.ci_low, row.ci_high):
@@ -344,7 +364,7 @@ def _say_interval(row: Row) -> str:
     return format_interval(row.ci_low, row.ci_high).replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _say_n(row: Row) -> str:
+def _n_text(row: Row) -> str:
     return f"n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{count_units(row)}"
 
 
@@ -355,7 +375,7 @@ def _facts(comparison: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str, .
         ran = f"{ran[:LONGEST_WORKLOAD]}…"
     more = f", {len(names) - 1} more" if len(names) > 1 else ""
     yield tuple(filter(None, (f"{ran}{more}", describe_difference(comparison))))
-    yield from ((text,) for text in say_commits(comparison))
+    yield from ((text,) for text in commits_of_sides(comparison))
     yield tuple(filter(None, (*_machine(comparison.sides), _date(comparison.sides))))
 
 
@@ -363,7 +383,7 @@ def _machine(sides: Sequence[SideSummary]) -> Iterator[str]:
     if has_machines(sides):
         yield shared_machine(sides) or "machines differ"
     releases = [read_host(side.host).kernel.release for side in sides]
-    # What differs has been said.
+    # The differences are already printed.
     if releases[0] and len(set(releases)) == 1:
         yield f"Linux {releases[0]}"
 
@@ -383,7 +403,7 @@ def _is_comparable(comparison: Comparison) -> bool | None:
 def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
     changes = [row.mde for row in rows if row.mde is not None]
     if changes and max(changes) <= LARGEST_MDE:
-        yield say_smallest(format_share(max(changes)))
+        yield describe_mde(format_share(max(changes)))
     elif changes:
         yield "smallest detectable change above 100%"
     is_known = comparison.comparability.compared and all(map(name_kernel, comparison.sides))
@@ -400,7 +420,7 @@ def _unseen(comparison: Comparison) -> str:
 
 
 def _name_absent(comparison: Comparison) -> Iterator[str]:
-    # A chapter without any analysis is one name; the environment has more than analyses.
+    # A chapter without any analysis is listed by its name; the environment also has other content.
     absent = absent_sections(comparison)
     missing = Counter(section.chapter for section in absent)
     analyses = Counter(
@@ -421,7 +441,7 @@ def _next(comparison: Comparison) -> Next | None:
     if not comparison.next_steps:
         return None
     first = comparison.next_steps[0]
-    # Without a verdict the large sentence has the reason already.
+    # Without a verdict, the headline already contains the reason.
     has_verdict = comparison.overall.verdict not in ("inconclusive", "invalid")
     records = [command for command in first.commands if command.startswith(RECORDS)]
     commands = records or list(first.commands)
@@ -441,7 +461,17 @@ def _cells(
         if mine:
             text, note, tone = _glance(comparison, chapter, mine, states)
             title = SHORT_TITLES.get(chapter, CHAPTERS[chapter])
-            yield Glance(title=title, text=text, note=note, tone=tone, href=mine[0].name)
+            href = _first_with_data(comparison, mine, states)
+            yield Glance(title=title, text=text, note=note, tone=tone, href=href)
+
+
+def _first_with_data(
+    comparison: Comparison, sections: Sequence[ReportSection], states: Mapping[str, State]
+) -> str:
+    # A chapter may begin with results that the workload did not print.
+    is_printed = sections[0].chapter != "latency" or _count_distributions(comparison)
+    known = [section.name for section in sections if section.name in states]
+    return sections[0].name if is_printed or not known else known[0]
 
 
 def _glance(
@@ -454,13 +484,24 @@ def _glance(
         return _results(comparison)
     if chapter == "environment":
         return _differences(comparison)
-    if chapter == "latency":
-        names = name_rows(comparison.rows)
-        lines = [(names[index], row) for index, row in enumerate(comparison.rows)]
-        number = len(find_distributions(lines))
-        return (count_of(number, "distribution"), "", "plain") if number else NO_LATENCY
     mine = [states[section.name] for section in sections if section.name in states]
+    if chapter == "latency":
+        return _latencies(comparison, mine)
     return _merge(mine) if mine else NO_DATA
+
+
+def _latencies(comparison: Comparison, traced: Sequence[State]) -> tuple[str, str, Tone]:
+    number = _count_distributions(comparison)
+    printed = count_of(number, "distribution")
+    if not traced:
+        return (printed, "", "plain") if number else NO_LATENCY
+    text, note, tone = _merge(traced)
+    return text, ", ".join(filter(None, (note, f"{printed} printed" if number else ""))), tone
+
+
+def _count_distributions(comparison: Comparison) -> int:
+    names = name_rows(comparison.rows)
+    return len(find_distributions([(names[at], row) for at, row in enumerate(comparison.rows)]))
 
 
 def _merge(states: Sequence[State]) -> tuple[str, str, Tone]:
@@ -494,7 +535,7 @@ def _differences(comparison: Comparison) -> tuple[str, str, Tone]:
 
 
 def title_of(comparison: Comparison) -> str:
-    """Return what a browser's tab shows: ``hackbench +21.8% · cgroup depth 0 → 8 · 6.18.44``."""
+    """Return the title of the browser tab: ``hackbench +21.8% · cgroup depth 0 → 8 · 6.18.44``."""
     rows = deciding_rows(comparison)
     verdict = comparison.overall.verdict
     parts: list[str] = [verdict]

@@ -5,20 +5,21 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.model.comparison import Comparison, Row, Verdict
+from schedperf.model.comparison import Comparison
+from schedperf.model.rows import Row, Verdict
 from schedperf.model.text import list_some
 from schedperf.model.units import percent
 from schedperf_reports.page.first_screen.labels import name_sides
+from schedperf_reports.words.quantities import format_share
 from schedperf_reports.words.remarks import advise_runs
 from schedperf_reports.words.rows import count_of, has_same_data, size_of_change
 from schedperf_reports.words.sentences import SideVerdict, describe_verdict, judge_sides
-from schedperf_reports.words.units import format_share
 
 # A longer command is not a name; its metric is.
 LONGEST_NAME = 28
-# Sides with one verdict that a sentence names.
+# Number of sides with the same verdict that a sentence names.
 MOST_NAMED = 3
-# What one side does, and what several do; the worst first.
+# Verbs for one side and for several sides; the worst verdict first.
 SIDE_WORDS: Mapping[Verdict, tuple[str, str]] = {
     "regression": ("regresses", "regress"),
     "invalid": ("is not comparable", "are not comparable"),
@@ -27,12 +28,15 @@ SIDE_WORDS: Mapping[Verdict, tuple[str, str]] = {
     "improvement": ("improves", "improve"),
 }
 MIXED = ("is mixed", "are mixed")
-# One reason for all sides.
+# The reason if it is the same for all sides.
 WHOLE: tuple[Verdict, ...] = ("invalid", "inconclusive")
 
 
 def name_result(row: Row) -> str:
-    """Return what a result is called in a sentence: ``hackbench``, ``hackbench -g 16``."""
+    """Return the name of a result for a sentence: ``hackbench``, ``hackbench at groups=16``.
+
+    The name is the program for its run time, and the metric for all other results.
+    """
     words: list[str] = []
     for word in row.workload.split():
         if word.startswith("-"):
@@ -60,13 +64,14 @@ def describe_change(row: Row) -> str:
 
 
 def deciding_rows(comparison: Comparison) -> list[Row]:
-    """Return the primary rows of the side that decides the verdict; without any, all of its rows.
+    """Return the primary rows of the side that decides the verdict; without any, all its rows.
 
-    The worst are first: what has the verdict, the largest change first. Of several sides with the
-    verdict the one with the largest change decides.
+    Rows that repeat the measurement of another row are left out. Rows with the verdict come first,
+    then those with the opposite verdict, and the largest change first. If several sides have the
+    verdict, the side with the largest change decides.
     """
     name = rank_sides(comparison)[0].side
-    # What repeats the measurement of another row would be drawn twice.
+    # Rows that repeat the measurement of another row are left out.
     mine = [row for row in comparison.rows if row.side == name and row.same_as is None]
     rows = [row for row in mine if row.family == "primary"] or mine
     verdict = comparison.overall.verdict
@@ -91,9 +96,9 @@ def rank_sides(comparison: Comparison) -> list[SideVerdict]:
 
 
 def write_sentence(comparison: Comparison, rows: list[Row]) -> str:
-    """Return the sentence.
+    """Write the headline.
 
-    :param rows: as :func:`deciding_rows` returns them
+    :param rows: rows from :func:`deciding_rows`
     """
     verdict = comparison.overall.verdict
     sides = rank_sides(comparison)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why the result changed: the first findings as one clause each, with their bar and interval.
+"""List the reasons on the first screen: the first findings as clauses, with bar and interval.
 
-A finding that only divides the result differently (CPU time per operation) does not explain it.
+A finding that only restates the result, such as CPU time per operation, is not a reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,16 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.evidence.account.record import ON_CPU, Account
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
-from schedperf.model.comparison import Comparison, Finding, data_of
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Finding, data_of
+from schedperf_reports.words.quantities import format_change, format_interval, write_size
 from schedperf_reports.words.rows import has_changed, side_prefixes
 from schedperf_reports.words.states import Noted, State
-from schedperf_reports.words.units import format_change, format_interval, write_size
 
 MOST_REASONS = 3
-# Changes beside a result that did not change, or has no verdict.
+# Titles for changes beside a result that did not change, or has no verdict.
 MOST_OTHERS = 2
-# Behind the longest bar there is room for its interval.
+# Maximum width of a bar: there is room for its interval after the longest one.
 ROOM = 1.25
 
 NOT_IDENTIFIED = "The cause is not identified."
@@ -30,12 +32,13 @@ NO_FINDINGS = "No other change was found."
 class Reason(Struct, frozen=True, kw_only=True):
     """One line below "Why".
 
-    :param detail: how sure it is
-    :param number: its size: "+24.2%"; "" without one
-    :param width: of its bar, in per cent; None without a bar
-    :param low: where its interval begins; None without one. What is farther than the edge ends
-        there
-    :param evidence: what it leads to: "layout#sd_llc_id"
+    :param detail: certainty of the finding
+    :param number: size of the change: "+24.2%"; "" without one
+    :param evidence: target of its link: "layout#sd_llc_id"
+    :param is_weak: whether it is only a row that is worth a look, not a finding
+    :param width: width of its bar in percent; None without a bar
+    :param low: start of its interval in percent, clipped at the edge; None without one
+    :param high: end of its interval in percent, clipped at the edge
     """
 
     text: str
@@ -49,9 +52,10 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class Why(Struct, frozen=True, kw_only=True):
-    """The reasons.
+    """The list of reasons.
 
-    :param lead: what holds for all of them
+    :param lead: text that applies to all reasons
+    :param more: number of findings that are not listed
     """
 
     title: str
@@ -69,9 +73,9 @@ class _Sized(Struct, frozen=True, kw_only=True):
 
 
 def explain(comparison: Comparison, states: Mapping[str, State]) -> Why:
-    """Return the first findings, and what is worth a look if none of them is a reason.
+    """Return the first findings, and what to look at if none of them is a reason.
 
-    :param states: of the sections, by name
+    :param states: states of the sections, by name
     """
     findings = [each for each in comparison.findings if each.bearing == "reason"]
     prefixes = side_prefixes(comparison)
@@ -101,10 +105,15 @@ def _lead(comparison: Comparison, *, is_unknown: bool, is_empty: bool) -> str:
 
 
 def _repeats_result(comparison: Comparison, finding: Finding) -> bool:
+    section, _, name = finding.evidence[0].partition("#") if finding.evidence else ("", "", "")
+    if section == Account.section:
+        times = data_of(comparison.sections, Account)
+        return times is not None and any(
+            row.row == name and row.kind in ON_CPU for row in times.rows
+        )
     data = data_of(comparison.sections, SystemCounters)
     groups = {} if data is None else {row.row: row.group for row in data.rows}
-    section, _, row = finding.evidence[0].partition("#") if finding.evidence else ("", "", "")
-    return section == SystemCounters.section and groups.get(row) in CPU_TIME
+    return section == SystemCounters.section and groups.get(name) in CPU_TIME
 
 
 def _from_finding(finding: Finding, prefix: str) -> _Sized:
@@ -149,7 +158,7 @@ def _from_row(section: str, row: Noted) -> _Sized:
 
 
 def _with_bars(sized: Sequence[_Sized]) -> Iterator[Reason]:
-    # Bars of one unit have one scale.
+    # Bars of the same unit have the same scale.
     for each in sized:
         if each.value is None:
             yield each.reason

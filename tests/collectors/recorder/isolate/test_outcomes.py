@@ -146,6 +146,15 @@ def test_what_a_run_collector_returns_is_its_hint(isolated: Isolate) -> None:
     assert (result.status, result.remedy, result.hint) == ("ok", None, "two lines")
 
 
+def test_a_collector_that_fills_its_pipe_is_killed(isolated: Isolate) -> None:
+    def collect(_capture: Capture) -> Generator[None, None, str]:
+        yield
+        return "x" * (2 << 20)
+
+    result = isolated(collect, "run").run()
+    assert result.reason == "the collector's result exceeds 1048576 bytes"
+
+
 def test_a_collector_that_is_prepared_and_never_begins_fails(
     isolated: Isolate,
 ) -> None:

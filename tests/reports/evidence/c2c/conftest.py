@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.c2c.record import C2c
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block
 from schedperf_reports.evidence.c2c.section import c2c
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import C2c
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf_reports.blocks import Table, is_note
 from schedperf_reports.graphics.cache_lines import CacheLines
 from tests.schedperf.evidence.c2c.records import (

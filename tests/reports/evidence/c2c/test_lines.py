@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cTotals
-from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section
+from schedperf.model.base_new import BaseNew
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import MissingSide, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.c2c.section import c2c
 from schedperf_reports.formats import Options

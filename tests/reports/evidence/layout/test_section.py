@@ -7,10 +7,12 @@ from typing import TypeVar
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence.layout.section import layout as analyse
-from schedperf.model.comparison import SCHEMA, Comparability, Comparison, Section
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.comparison import SCHEMA, Comparison
+from schedperf.model.sections import Section
+from schedperf.model.sides import Comparability
 from schedperf_reports.blocks import Block, Drawing, Items, Table, Text
 from schedperf_reports.evidence.layout.section import layout
 from schedperf_reports.formats import Options
@@ -75,7 +77,7 @@ def describe(tmp_path: Path, make_bundle: Callable[..., Path]) -> Describe:
             bundles.append(
                 open_bundle(make_bundle(tmp_path / f"{number}.tar", runs=1, files=files))
             )
-        data = analyse(name_sides(bundles))
+        data = analyse(name_sides(bundles), lambda _: {})
         section = Section.of(data)
         return list(layout(comparison(section)))
 

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.placement.record import PlacementRow
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.evidence.placement.section import placement
 from tests.placement_records import make_placement, placement_row
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.profile.record import Profile
-from schedperf.model.comparison import Comparison, Section
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block
 from schedperf_reports.evidence.profile.section import profile
 from tests.record_schema import check_schema

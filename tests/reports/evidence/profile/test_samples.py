@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from schedperf.evidence.profile.record import (
+from schedperf.evidence.profile.document import (
     ComparedRow,
     ProfileDocument,
     ProfileLosses,
@@ -112,7 +112,7 @@ def test_a_cost_has_its_unit_its_sign_its_interval_and_its_mark() -> None:
     quiet = replace(COST, change=-5.0, interval=None, changed=False)
     rows = ROW, replace(ROW, symbol="f", cost=quiet), replace(ROW, symbol="g", cost=None)
     found = table(described(*rows, sides=(side("base"), side("new"))))
-    assert found.columns[-1].title == "change, k cycles per message (95% CI)"
+    assert found.columns[-1].title == "k cycles per message [95% CI]"
     assert [cells[-1].text for cells in found.rows] == ["* +6.47 [+3.6, +9.35]", "-0.005", "-"]
     assert [cells[-1].sort for cells in found.rows] == [6470.0, -5.0, None]
 

@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import Level, Profile
-from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section
+from schedperf.model.base_new import BaseNew
+from schedperf.model.comparison import Comparison
+from schedperf.model.sections import MissingSide, Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
 from schedperf_reports.evidence.profile.section import profile
 from tests.schedperf.evidence.profile.records import (

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import ProfilePoint, ProfileRow, ProfileTest
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf_reports.blocks import Table
 from schedperf_reports.evidence.profile._tables import nodes_table, shares_table
 from schedperf_reports.text.terminal import draw_block, write_text

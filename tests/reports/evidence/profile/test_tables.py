@@ -105,7 +105,7 @@ def test_a_row_without_q_says_why(describe: Describe) -> None:
     table = describe(with_point(rows=rows)).tables()[0]
     cold = "share below 0.1% (sum of base and new)"
     blind = "kernel code that the event may sample incompletely"
-    few = "no CI, because all runs have the same value"
+    few = "no CI, because a side has one run or all runs have the same value"
     assert f"3 not tested: {cold} (1), {blind} (1), {few} (1); " in table.caption
     said = [blocks[0].items[1].text for blocks in table.details[1:]]
     assert said == [f"not tested: {why}" for why in (cold, blind, few)]

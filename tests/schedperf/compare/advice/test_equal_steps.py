@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.tables import compare_tables
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.tables.read import open_table
 from schedperf.model.comparison import Comparison, NextStep
-from schedperf.tables.read import open_table
 
 MakeBundle = Callable[..., Path]
 Compare = Callable[..., Comparison]

@@ -11,13 +11,14 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli
 from schedperf.compare.advice.next_steps import next_steps
-from schedperf.compare.advice.rerun import recordings_of
+from schedperf.compare.advice.recorded import recorded_sides
 from schedperf.compare.bundles import compare_bundles
-from schedperf.model.comparison import BaseNew, Comparison, NextStep
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.base_new import BaseNew
+from schedperf.model.comparison import Comparison, NextStep
 from schedperf_collectors.recorder.options import make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 from tests.schedperf.evidence.profile.records import make_event, profile_section
@@ -110,6 +111,106 @@ def test_rounds_get_more_rounds_in_new_bundles_and_runs_are_appended(
     found = compared({"runs": runs(NOISE[0])}, {"runs": runs(NOISE[1])})
     (command,) = shown(step(found, "more-runs"), tmp_path)
     assert command == f"schedperf rerun base.tar new.tar --append -n {found.rows[0].more_runs or 5}"
+
+
+def in_order(times: Sequence[float], session: int) -> list[Facts]:
+    """Return the runs of a side that was recorded within one session."""
+    return [
+        {"time_s": time, "session": f"{session}", "start_monotonic_s": 3600.0 * session + number,
+         "start": f"2026-11-21T0{session}:00:{number:02}.000000Z"}
+        for number, time in enumerate(times)
+    ]  # fmt: skip
+
+
+FALLING = [1.0 - 0.02 * number for number in range(12)]
+
+
+@pytest.mark.parametrize("is_interleaved", [False, True])
+def test_after_drift_the_first_step_is_to_interleave_unless_it_was_done(
+    compared: Compare, *, is_interleaved: bool
+) -> None:
+    base, new = in_order(FALLING, 1), in_order([time - 0.24 for time in FALLING], 2)
+    if is_interleaved:
+        base, new = (in_rounds([run["time_s"] for run in side]) for side in (base, new))
+    found = compared({"runs": base}, {"runs": new})
+    assert ("interleave" in ids(found)) != is_interleaved
+    if not is_interleaved:
+        assert found.rows[0].verdict == "inconclusive"
+        assert ids(found)[0] == "interleave"
+        assert step(found, "interleave").commands[0].startswith("schedperf ab -o interleaved ")
+
+
+def test_kernels_are_not_interleaved_as_settings(compared: Compare) -> None:
+    base, new = in_order(FALLING, 1), in_order([time - 0.24 for time in FALLING], 2)
+    found = compared({"runs": base}, {"runs": new, "host": OTHER_KERNEL})
+    assert "interleave" not in ids(found)
+
+
+def test_a_kernel_without_schedstats_is_never_the_only_step(compared: Compare) -> None:
+    section = {"status": "absent", "reason": "the kernel was built without CONFIG_SCHEDSTATS"}
+    slower = runs([1.3 * time for time in TIMES])
+    # The advice for two kernels differs from that for one.
+    sides = ({"runs": runs(TIMES)}, {"runs": slower}, {"runs": slower, "host": OTHER_KERNEL})
+    found = compared(*sides, names=("base.tar", "new.tar", "other.tar"))
+    lacking = replace(found.sections["schedstat"], **section)
+    seen = replace(found, sections={**found.sections, "schedstat": lacking})
+    *others, last = next_steps(seen, {})
+    assert (last.id, last.what) == ("schedstats", "build the kernels with CONFIG_SCHEDSTATS=y")
+    assert not [one.id for one in others if one.id.startswith("schedstats")]
+    rows = tuple(replace(row, verdict="inconclusive", more_runs=None) for row in seen.rows)
+    assert next_steps(replace(seen, rows=rows, caveats=()), {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("lacking", "unit", "expected"),
+    [
+        ((24, 3), "rounds", [("more-runs", "record about 24 more pairs for a and b")]),
+        ((100,), "runs", [("more-runs", "record about 100 more runs per side for a")]),
+        ((101,), "runs", [("too-noisy", "too noisy to decide: use longer runs or a quieter")]),
+        ((21,), "boots", [("too-noisy", "too noisy to decide: use longer runs or a quieter")]),
+        (
+            (368, 5),
+            "rounds",
+            [("more-runs", "record about 5 more pairs for b"), ("too-noisy", "too noisy")],
+        ),
+    ],
+)
+def test_more_runs_name_their_results_up_to_a_number_that_is_worth_it(
+    compared: Compare, lacking: Sequence[int], unit: str, expected: Sequence[tuple[str, str]]
+) -> None:
+    found = compared({"runs": runs(NOISE[0])}, {"runs": runs(NOISE[1])})
+    row = replace(found.rows[0], verdict="inconclusive", replication=unit)
+    rows = tuple(
+        replace(row, metric=name, more_runs=number)
+        for name, number in zip("abc", lacking, strict=False)
+    )
+    steps = [
+        one
+        for one in next_steps(replace(found, rows=rows), {})
+        if one.id in ("more-runs", "too-noisy")
+    ]
+    assert [one.id for one in steps] == [name for name, _ in expected]
+    for one, (_, what) in zip(steps, expected, strict=True):
+        assert one.what.startswith(what)
+        assert one.id == "more-runs" or one.commands == ()
+    if lacking[0] == 368:
+        assert steps[1].why == "a: a verdict needs about 368 more pairs"
+
+
+def test_three_sides_get_one_command_for_more_runs(compared: Compare, tmp_path: Path) -> None:
+    found = compared(
+        *({"runs": in_rounds(times), "setup": SETUPS[0]} for times in (*NOISE, NOISE[0])),
+        names=("base.tar", "new.tar", "new2.tar"),
+    )
+    rows = tuple(
+        replace(row, verdict="inconclusive", more_runs=3 if row.side == "new" else 7)
+        for row in found.rows
+    )
+    sides = name_sides([open_bundle(Path(side.path)) for side in found.sides])
+    steps = next_steps(replace(found, rows=rows), recorded_sides(sides))
+    [more] = [one for one in steps if one.id.startswith("more-runs")]
+    assert more.what.startswith("record about 7 more ")
+    assert shown(more, tmp_path) == ["schedperf rerun base.tar new.tar new2.tar -n 12"]
 
 
 TEXT = {"stdout": "rate: 5\n"}
@@ -213,9 +314,9 @@ def test_kernels_that_were_booted_alternately_are_booted_again(
     compared: Compare, tmp_path: Path
 ) -> None:
     kernels = ("--kernel", "base=6.1.0-1", "--kernel", "new=6.1.0-2")
-    options = [*kernels, "--on", "ssh:lab", "--boots", "1"]
-    entry = {"workload": "hackbench", "program": "boots", "options": options}
-    facts: Facts = {"workload": "hackbench", "manifest": {"rerun": [entry]}}
+    command = ["schedperf", "ab", *kernels, "--on", "ssh:lab", "--boots", "1", "--", "hackbench"]
+    recordings = {"recordings": [{"command": command}]}
+    facts: Facts = {"workload": "hackbench", "manifest": recordings}
     slower = [1.3 * time for time in TIMES]
     found = compared(
         {"runs": runs(TIMES), **facts}, {"runs": runs(slower), "host": OTHER_KERNEL, **facts}
@@ -308,12 +409,6 @@ def test_advice_has_no_text_of_a_bundle(compared: Compare, tmp_path: Path, workl
     assert command.startswith("schedperf rerun base.tar new.tar --append -n ")
 
 
-def test_a_treatment_that_no_option_takes_is_not_repeated(compared: Compare) -> None:
-    side = {"treatment": ["--output=/etc/passwd"]}
-    found = compared(*({**side, "runs": runs(times)} for times in NOISE))
-    assert step(found, "more-runs").commands == ()
-
-
 def test_a_bundle_whose_name_looks_like_an_option_is_a_file(
     make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,7 +446,7 @@ def test_a_profile_of_a_timer_is_to_be_taken_on_a_pmu(compared: Compare, clock: 
     profile = profile_section(make_event(clock=BaseNew(base=clock, new=clock)))
     seen = replace(found, sections={**found.sections, "profile": profile})
     sides = name_sides([open_bundle(Path(side.path)) for side in seen.sides])
-    recorded = replace(seen, next_steps=next_steps(seen, recordings_of(sides)))
+    recorded = replace(seen, next_steps=next_steps(seen, recorded_sides(sides)))
     assert ("pmu" in ids(recorded)) == (clock == "hrtimer")
     if clock == "hrtimer":
         first, *again = step(recorded, "pmu").commands

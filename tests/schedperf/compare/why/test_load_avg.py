@@ -11,7 +11,8 @@ from schedperf.compare.why.load_avg import CALLER, READER, WRITER, name_load_avg
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.profile.findings import hotter_symbols
 from schedperf.evidence.profile.record import MovedFunction, ProfileRow
-from schedperf.model.comparison import Difference, Finding, Section
+from schedperf.model.sections import Finding, Section
+from schedperf.model.sides import Difference
 from tests.schedperf.evidence.c2c.records import with_point as with_lines
 from tests.schedperf.evidence.profile.records import (
     SHARE,

@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from schedperf.compare.why.ranking import rank_findings
-from schedperf.model.comparison import Finding, Row
+from schedperf.model.rows import Row
+from schedperf.model.sections import Finding
 
 
 class FakeRow:

@@ -10,10 +10,10 @@ from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.model import MemoryProfile
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.naming import Variables
-from schedperf.kernel.kallsyms import parse_kernel_symbols
-from schedperf.kernel.percpu_units import PercpuUnits
-from schedperf.perf_data import Keep, read_perf_data
-from schedperf.symbols.places import Symbols
+from schedperf.inputs.kernel.kallsyms import parse_kernel_symbols
+from schedperf.inputs.kernel.percpu_units import PercpuUnits
+from schedperf.inputs.perf_data import Keep, read_perf_data
+from schedperf.inputs.symbols.places import Symbols
 from schedperf_generators.memory import MemoryRun
 from schedperf_generators.perf_data import write_perf_data
 

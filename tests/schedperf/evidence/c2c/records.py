@@ -18,7 +18,7 @@ from schedperf.evidence.c2c.record import (
     C2cSymbol,
     C2cTotals,
 )
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf.model.perf_event import parse_event
 
 CHANGE = C2cChange(

@@ -17,10 +17,10 @@ from schedperf.evidence.c2c.model import Line, MemoryProfile
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.perf_text import TOTALS_TITLES, C2cText, parse_c2c_text
 from schedperf.evidence.c2c.totals import shared_key, snake
-from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log
+from schedperf.inputs.kernel.percpu_units import PercpuUnits, parse_percpu_log
+from schedperf.inputs.perf_data import Keep, Recording, read_perf_data
+from schedperf.inputs.symbols.places import Symbols
 from schedperf.model.errors import InputError
-from schedperf.perf_data import Keep, Recording, read_perf_data
-from schedperf.symbols.places import Symbols
 from schedperf_collectors.perf_header import Event
 from schedperf_generators.events import ReadFormat
 from schedperf_generators.memory import MemoryRun, Touch, Vendor, scheduler_run

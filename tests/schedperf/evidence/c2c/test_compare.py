@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from schedperf.evidence.c2c.compare import MemoryComparison, compare_memory
 from schedperf.evidence.c2c.merge import MemorySamples, see_lines
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 from schedperf.model.run import Captured, Operations, RunKey
 
 MESSAGES = Operations(count=1_000_000.0, unit="message", exact=True)

@@ -16,8 +16,8 @@ from schedperf.evidence.c2c.naming import Variables, is_known_user, plain, struc
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import LineBytes
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS
-from schedperf.kernel.percpu_units import PercpuUnits
-from schedperf.perf_data.recording import KernelText
+from schedperf.inputs.kernel.percpu_units import PercpuUnits
+from schedperf.inputs.perf_data.recording import KernelText
 from schedperf_generators.kernel import Symbol
 from schedperf_generators.memory import MemoryRun, scheduler_run
 

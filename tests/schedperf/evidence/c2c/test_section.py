@@ -11,7 +11,6 @@ from typing import Any, Literal
 import jsonschema
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence import Absent
 from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines
@@ -21,9 +20,11 @@ from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cSymbol
 from schedperf.evidence.c2c.section import c2c
 from schedperf.evidence.c2c.sources import load_memory, measure_heat
 from schedperf.evidence.layout.section import layout
-from schedperf.model.comparison import BaseNew, Finding, MissingSide
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import Side, name_sides
+from schedperf.model.base_new import BaseNew
 from schedperf.model.schema import schema_of, to_plain
-from schedperf.runs.side import Side, name_sides
+from schedperf.model.sections import Finding, MissingSide
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
@@ -382,7 +383,7 @@ def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) ->
     apart = (Symbol("process_counts", 0x2B9C0, 8), Symbol("runqueues", 0x2BA40, 0xE00))
     joined = (Symbol("process_counts", 0x2BA40, 8), Symbol("runqueues", 0x2BA48, 0xE00))
     kernels = [replace(kernel, per_cpu=both) for both in (apart, joined)]
-    unsampled = layout(sides([{}], [{}], kernels=kernels))
+    unsampled = layout(sides([{}], [{}], kernels=kernels), measure_heat)
     hot = layout(
         sides(
             runs_of("base", 1.0, kernel=kernels[0], touches=QUEUE),

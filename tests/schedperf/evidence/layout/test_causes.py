@@ -11,7 +11,7 @@ from schedperf.evidence.layout import causes as causes_module
 from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutCause, UnitKind
-from schedperf.evidence.layout.units import compare_units
+from schedperf.evidence.layout.unit_pairs import compare_units
 
 LINE = 64
 

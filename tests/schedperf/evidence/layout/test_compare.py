@@ -21,8 +21,8 @@ from schedperf.evidence.layout.record import (
     UnitKind,
 )
 from schedperf.evidence.layout.sources import load_kernel
-from schedperf.evidence.layout.units import compare_pair, compare_units
-from schedperf.model.comparison import BaseNew
+from schedperf.evidence.layout.unit_pairs import compare_pair, compare_units
+from schedperf.model.base_new import BaseNew
 from schedperf.model.errors import InputError
 from tests.schedperf.evidence.layout.records import assert_described
 from tests.shared_data import shared

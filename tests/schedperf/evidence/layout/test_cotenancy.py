@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutEntryChange, Pair, UnitKind
-from schedperf.evidence.layout.units import compare_units
-from schedperf.model.comparison import BaseNew
+from schedperf.evidence.layout.unit_pairs import compare_units
+from schedperf.model.base_new import BaseNew
 from schedperf.model.errors import InputError
 
 LINE = 64

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.evidence.layout.heat import Use, heat_table, parse_heat
-from schedperf.kernel.btf import Btf, Kind, parse_btf
+from schedperf.inputs.kernel.btf import Btf, Kind, parse_btf
 from schedperf.model.errors import InputError
 from tests.shared_data import shared_kernel
 

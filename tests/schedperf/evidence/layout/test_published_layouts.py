@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.structs import struct_unit
-from schedperf.evidence.layout.units import compare_units
-from schedperf.kernel.btf import parse_btf
+from schedperf.evidence.layout.unit_pairs import compare_units
+from schedperf.inputs.kernel.btf import parse_btf
 from tests.shared_data import shared
 
 LINE = 64

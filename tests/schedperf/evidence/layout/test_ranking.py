@@ -13,7 +13,7 @@ from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.ranking import Ranking, rank_change
 from schedperf.evidence.layout.record import LayoutAlarm
-from schedperf.evidence.layout.units import compare_units
+from schedperf.evidence.layout.unit_pairs import compare_units
 
 MakeUnit = Callable[..., Unit]
 
@@ -296,7 +296,7 @@ def test_a_hot_set_on_more_lines_than_it_needs_is_an_alarm(make_unit: MakeUnit) 
     alarm = next(alarm for alarm in rank(base, new).alarms if alarm.rule == "spread")
 
     assert "span 2 cache lines" in alarm.claim
-    assert "at least 1 needed" in alarm.claim
+    assert "minimum 1" in alarm.claim
 
 
 def test_a_set_that_cannot_be_on_fewer_lines_is_no_alarm(make_unit: MakeUnit) -> None:

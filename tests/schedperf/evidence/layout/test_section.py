@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence import Absent
 from schedperf.evidence.layout.findings import MOST_FINDINGS, layout_alarms
 from schedperf.evidence.layout.record import (
@@ -19,8 +18,9 @@ from schedperf.evidence.layout.record import (
     LayoutUnit,
 )
 from schedperf.evidence.layout.section import layout
-from schedperf.model.comparison import Finding
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
+from schedperf.model.sections import Finding
 from tests.schedperf.evidence.layout.records import assert_described, make_layout
 
 Rows = dict[str, int]
@@ -65,7 +65,7 @@ def compare(tmp_path: Path, make_bundle: Callable[..., Path]) -> Compare:
             }
             path = tmp_path / f"{number}.tar"
             paths.append(make_bundle(path, runs=1, files=members, **chosen))
-        found = layout(name_sides([open_bundle(path) for path in paths]))
+        found = layout(name_sides([open_bundle(path) for path in paths]), lambda _: {})
         assert_described(found)
         return found
 

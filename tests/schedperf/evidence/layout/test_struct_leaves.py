@@ -12,7 +12,7 @@ import pytest
 from schedperf.evidence.layout.maps import count_lines
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.structs import holes, padding, struct_unit
-from schedperf.kernel.btf import Btf, Kind, parse_btf
+from schedperf.inputs.kernel.btf import Btf, Kind, parse_btf
 from tests.shared_data import shared
 
 RUNNING = Path("/sys/kernel/btf/vmlinux")

@@ -19,7 +19,7 @@ from schedperf.evidence.layout.structs import (
     padding,
     struct_unit,
 )
-from schedperf.kernel.btf import Btf, parse_btf
+from schedperf.inputs.kernel.btf import Btf, parse_btf
 from schedperf.model.errors import InputError
 from tests.shared_data import shared
 

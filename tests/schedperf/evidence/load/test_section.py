@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.evidence import Absent
 from schedperf.evidence.load.capture import LARGEST_BYTES, parse_load
 from schedperf.evidence.load.findings import load as find
 from schedperf.evidence.load.record import Load
 from schedperf.evidence.load.section import load
-from schedperf.model.comparison import data_of
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.errors import BundleError
+from schedperf.model.sections import data_of
 from tests.schedperf.evidence.load.conftest import COMMAND, beside_load, load_files
 
 Analyse = Callable[..., Any]

@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -152,4 +151,4 @@ def traced_runs() -> Callable[..., list[Json]]:
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
     """Analyse bundles given as runs: ``analyse(runs_of_base, runs_of_new)``."""
-    return analyse_with(partial(pelt, count_wakeups=count_wakeups))
+    return analyse_with(lambda sides: pelt(sides, count_wakeups))

@@ -11,7 +11,8 @@ from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.findings import MOST_FINDINGS, pelt_updates
 from schedperf.evidence.pelt.record import Pelt
-from schedperf.model.comparison import Difference, Finding, Section
+from schedperf.model.sections import Finding, Section
+from schedperf.model.sides import Difference
 from tests.schedperf.evidence.pelt.conftest import stalled
 
 Json = dict[str, Any]

@@ -14,8 +14,8 @@ from schedperf.evidence.pelt.capture import MOST_CONTEXTS, MOST_FUNCTIONS, MOST_
 from schedperf.evidence.pelt.comparability import NOT_SHORTER, READS_TOO_MUCH
 from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.record import Pelt
-from schedperf.model.comparison import MissingSide
 from schedperf.model.schema import to_plain
+from schedperf.model.sections import MissingSide
 from tests.schedperf.evidence.pelt.conftest import stalled
 
 Json = dict[str, Any]

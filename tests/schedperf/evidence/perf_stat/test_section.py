@@ -16,7 +16,7 @@ from schedperf.evidence.perf_stat.record import (
     NotCounted,
 )
 from schedperf.evidence.perf_stat.section import counters
-from schedperf.model.comparison import MissingSide
+from schedperf.model.sections import MissingSide
 
 # One run: counts by event, per node.
 Counts = Mapping[str, Sequence[float | str]]

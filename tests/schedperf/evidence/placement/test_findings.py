@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from schedperf.evidence.placement.findings import MOST_FINDINGS, task_placement
 from schedperf.evidence.placement.record import PlacementRow, TimersRow
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from tests.placement_records import make_placement, placement_row, timers_row
 
 Find = Callable[..., list[Finding]]
@@ -48,6 +48,14 @@ def test_a_sum_over_levels_names_none_to_look_at(find: Find) -> None:
     pulled = {"part": "attempts", "field": "pulled", "nodes": (), "idle": "newidle"}
     assert find({**pulled, "level": ""}) == []
     assert find({**pulled, "level": "MC"}) != []
+
+
+def test_a_depth_that_was_set_is_no_percentage(find: Find) -> None:
+    depth = {"part": "depth", "field": "mean", "nodes": (), "basis": "share", "unit": "levels"}
+    values = {"base": 1.0, "new": 8.0, "ratio": 8.0, "ci_low": 8.0, "ci_high": 8.0}
+    [found] = find({**depth, **values})
+    assert found.clause.startswith("depth of the workload's task groups: 1 -> 8")
+    assert "%" not in found.clause + found.change
 
 
 def test_few_events_say_nothing(find: Find) -> None:

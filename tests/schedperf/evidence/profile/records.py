@@ -21,8 +21,9 @@ from schedperf.evidence.profile.record import (
     ProfileRow,
     ProfileTest,
 )
-from schedperf.model.comparison import BaseNew, Section
+from schedperf.model.base_new import BaseNew
 from schedperf.model.perf_event import parse_event
+from schedperf.model.sections import Section
 
 SHARE = ProfileTest(base=8.5, new=16.25, change=7.75, ci_low=7.0, ci_high=8.5, p=0.001, q=0.004)
 COST = ProfileTest(

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 
 from schedperf.evidence.profile import alignment
 from schedperf.evidence.profile.alignment import Alignment, FileNames
-from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import Place
+from schedperf.inputs.symbols.functions import SharedNames
+from schedperf.inputs.symbols.place import Place
 
 
 def names(

@@ -4,9 +4,9 @@
 from typing import Any
 
 from schedperf.evidence.profile.others import Bystanders, find_bystanders
-from schedperf.kernel.kallsyms import KernelSymbols, parse_kernel_symbols
-from schedperf.perf_data import Keep, read_perf_data
-from schedperf.symbols.places import Symbols, place_samples
+from schedperf.inputs.kernel.kallsyms import KernelSymbols, parse_kernel_symbols
+from schedperf.inputs.perf_data import Keep, read_perf_data
+from schedperf.inputs.symbols.places import Symbols, place_samples
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.profiles import profiled_kernel

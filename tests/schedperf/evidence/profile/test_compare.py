@@ -16,8 +16,8 @@ from schedperf.evidence.profile.compare import (
 )
 from schedperf.evidence.profile.family import OTHER_KERNEL, USER
 from schedperf.evidence.profile.shares import PlaceWeights, one_node_only, spread_of
+from schedperf.inputs.symbols.place import Place
 from schedperf.model.run import Captured, Operations, RunKey
-from schedperf.symbols.place import Place
 
 PELT = Place("update_cfs_group", "[kernel]")
 OTHER = Place("some_function_of_nobody", "[kernel]")

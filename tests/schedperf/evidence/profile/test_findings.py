@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from schedperf.evidence.profile.family import USER
 from schedperf.evidence.profile.findings import MOST_FINDINGS, hotter_symbols
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
-from schedperf.evidence.profile.record import Profile
-from schedperf.model.comparison import BaseNew, Finding
+from schedperf.evidence.profile.record import Profile, ProfileRow, ProfileTest
+from schedperf.model.base_new import BaseNew
+from schedperf.model.sections import Finding
 from schedperf_generators.events import Event
 from tests.schedperf.evidence.profile.records import (
     COST,
@@ -112,9 +114,46 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
     assert event.blind == BaseNew(base=True, new=True)
     assert not any(row.changed for point in event.points for row in point.rows)
     (found,) = findings_of(data)
-    assert found.claim.startswith("the profile does not cover the scheduler: cpu-clock cannot")
+    assert found.claim.startswith("most scheduler code (profile by cpu-clock): it cannot sample")
     assert found.value is None
     assert found.attribution == "a cause in the scheduler is possible but not shown"
+
+
+def of_user_code(base: float, **changes: Any) -> ProfileRow:
+    row = make_row(symbol="checksum_message", dso="slow.so", class_=USER, scheduler=False)
+    share = replace(row.share, base=base, new=10.2, change=10.2 - base, ci_low=8.0, ci_high=12.0)
+    return replace(row, share=share, changed=True, **changes)
+
+
+@pytest.mark.parametrize("is_blind", [True, False])
+def test_user_code_that_only_one_side_runs_is_a_finding_with_any_event(*, is_blind: bool) -> None:
+    blind = BaseNew(base=is_blind, new=is_blind)
+    event = replace(
+        make_event(make_point(rows=(of_user_code(0.0, cost=None),), classes=(), explained=None)),
+        blind=blind,
+    )
+    *_, found = findings_of(make_profile(event))
+    assert found.clause == (
+        "new user code: checksum_message (slow.so) uses 10.20% of total CPU time at groups=4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cost", "is_found"),
+    [
+        (None, False),
+        (replace(COST, base=1.0, new=2.0, change=1.0, ci_low=0.5, ci_high=1.5), True),
+        (replace(COST, base=1.0, new=2.0, change=1.0, ci_low=-0.5, ci_high=2.5), False),
+        (replace(COST, base=2.0, new=1.0, change=-1.0, ci_low=-1.5, ci_high=-0.5), False),
+    ],
+)
+def test_a_share_of_user_code_may_only_have_followed_other_shares(
+    cost: ProfileTest | None, *, is_found: bool
+) -> None:
+    point = make_point(rows=(of_user_code(5.0, cost=cost),), classes=(), explained=None)
+    clauses = [found.clause for found in findings_of(make_profile(make_event(point)))]
+    claim = "user code: checksum_message (slow.so) uses 10.20% of total CPU time at groups=4"
+    assert clauses == ([claim] if is_found else [])
 
 
 def test_each_further_new_side_has_findings_of_its_own_name(profiled: Any) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.commands._profile_request import make_request
 from schedperf.evidence import Absent
 from schedperf.evidence.profile.flames_section import LEAST_SHARE, MOST_TREES, flames
 from schedperf.evidence.profile.section import profile as compare_symbols
 from schedperf.evidence.profile.sources import read_profiles
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import Side, name_sides
 from schedperf.model.schema import to_plain
-from schedperf.runs.side import Side, name_sides
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import USER, profile, profiled_kernel
 from tests.record_schema import check_schema
@@ -30,6 +30,10 @@ MOST_JSON_BYTES = 800_000
 
 def paths_of(example: Path) -> list[Path]:
     return [example / f"{side}.tar.xz" for side in ("base", "new")]
+
+
+# One worker makes the trees of the module.
+pytestmark = pytest.mark.xdist_group("flames_section")
 
 
 @pytest.fixture(scope="module")

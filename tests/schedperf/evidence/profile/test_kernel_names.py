@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.comparison import Comparison
 from schedperf.model.schema import to_plain
 from schedperf_generators.kernel import BUILD_ID, KernelImage, lay_out

@@ -8,9 +8,11 @@ from schedperf.evidence.profile.others import (
     Bystanders,
     caution_of,
     describe_others,
+    load_of,
 )
 from schedperf.evidence.profile.record import OtherCommands, ProfilePoint
-from schedperf.model.comparison import BaseNew, Section
+from schedperf.model.base_new import BaseNew
+from schedperf.model.sections import Section
 from tests.schedperf.evidence.profile.records import (
     make_event,
     make_others,
@@ -57,6 +59,24 @@ def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
         "base (perf 5%, python3 2%) and 8% in new (perf 4%, python3 1%, mkdir 1%, "
         "enter-cgroup 1%)"
     )
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "reason"),
+    [
+        (make_others(1.0), make_others(4.9), None),
+        (make_others(20.4), make_others(5.0), "background load takes up to 20% of the busy time"),
+        (
+            make_others(1.0),
+            None,
+            "background load is unknown, because the workload's processes are not identified",
+        ),
+    ],
+)
+def test_utilization_is_that_of_the_workload_only_without_background_load(
+    base: OtherCommands, new: OtherCommands | None, reason: str | None
+) -> None:
+    assert load_of(BaseNew(base=base, new=new)) == reason
 
 
 @pytest.mark.parametrize(("share", "is_said"), [(4.9, False), (5.0, True)])

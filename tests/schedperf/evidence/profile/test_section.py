@@ -7,7 +7,7 @@ import pytest
 
 from schedperf.evidence.profile.family import MOST_PLACES
 from schedperf.evidence.profile.record import CpuShares
-from schedperf.model.comparison import BaseNew
+from schedperf.model.base_new import BaseNew
 
 
 def test_shares_and_ranges_over_nodes_are_those_of_the_samples(profiled: Any) -> None:

@@ -24,11 +24,11 @@ from schedperf.evidence.profile.shares import (
     weigh,
     weight_matrix,
 )
-from schedperf.kernel.kallsyms import parse_kernel_symbols
-from schedperf.perf_data import read_perf_data
-from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import KERNEL, Place, is_kernel_dso
-from schedperf.symbols.places import Symbols, place_samples
+from schedperf.inputs.kernel.kallsyms import parse_kernel_symbols
+from schedperf.inputs.perf_data import read_perf_data
+from schedperf.inputs.symbols.functions import SharedNames
+from schedperf.inputs.symbols.place import KERNEL, Place, is_kernel_dso
+from schedperf.inputs.symbols.places import Symbols, place_samples
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample

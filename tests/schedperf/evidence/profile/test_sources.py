@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.model.comparison import BaseNew, MissingSide
+from schedperf.model.base_new import BaseNew
+from schedperf.model.sections import MissingSide
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Cpu, Machine
 from schedperf_generators.kernel import BUILD_ID

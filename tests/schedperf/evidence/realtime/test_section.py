@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.benchmarks import Latencies
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.evidence import Absent
 from schedperf.evidence.realtime.findings import realtime as find
@@ -17,7 +15,9 @@ from schedperf.evidence.realtime.findings import unequal_samples
 from schedperf.evidence.realtime.measure import LADDER_US, count_above, merge
 from schedperf.evidence.realtime.record import Realtime
 from schedperf.evidence.realtime.section import realtime
-from schedperf.model.comparison import data_of
+from schedperf.inputs.benchmarks import Latencies
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.model.sections import data_of
 from tests.schedperf.evidence.realtime.conftest import histogram_text, summary_text, tail_runs
 
 Analyse = Callable[..., Any]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.evidence import Absent
 from schedperf.evidence.sched_ext.capture import parse_sched_ext
@@ -16,8 +15,9 @@ from schedperf.evidence.sched_ext.findings import partial_scheduler
 from schedperf.evidence.sched_ext.findings import sched_ext as mixed_runs
 from schedperf.evidence.sched_ext.record import SchedExt
 from schedperf.evidence.sched_ext.section import has_scheduler, sched_ext
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.model.errors import BundleError
-from schedperf.runs.side import name_sides
 from tests.schedperf.evidence.sched_ext.records import (
     EJECTED,
     FAIR,

@@ -92,7 +92,7 @@ def test_text_and_recordings_of_perf_are_compared_across_versions(
     new.write_bytes(make_sched_stats_data(17, moments))
     _, out, _ = run(capsys, old, new, "--sort", "name")
     text = " ".join(out.split())
-    assert "idle lb_count tick 62.1 69.6 +12.0%" in text
+    assert "idle lb_count 62.1 69.6 +12.0%" in text
     assert "not compared: lb_imbalance of base: up to schedstat" in text
 
 

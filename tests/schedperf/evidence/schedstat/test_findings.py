@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.findings import MOST_FINDINGS, scheduler_counts
 from schedperf.evidence.schedstat.record import ReadingRow, SchedstatRow
-from schedperf.model.comparison import Finding
+from schedperf.model.sections import Finding
 from tests.schedperf.evidence.schedstat.records import reading_row, schedstat_of, schedstat_row
 
 Find = Callable[..., list[Finding]]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.evidence.schedstat.capture import Domain
 from schedperf.evidence.schedstat.levels import (
     CpuGroups,
@@ -21,10 +20,11 @@ from schedperf.evidence.schedstat.levels import (
     name_domains,
 )
 from schedperf.evidence.schedstat.section import schedstat
+from schedperf.inputs.bundle.open import Bundle, open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.model.errors import InputError
 from schedperf.model.host import Cpu, Topology
 from schedperf.runs.sched_debug import SchedDebug, read_sched_debug
-from schedperf.runs.side import name_sides
 
 # Two nodes, each of two cores of two threads behind one cache.
 TWO_NODES = Topology(

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence.system.capture import (
     SystemCounts,
     SystemKey,
@@ -19,8 +18,9 @@ from schedperf.evidence.system.capture import (
 )
 from schedperf.evidence.system.record import Group
 from schedperf.evidence.system.sys_tables import FREQUENCY_COLUMNS, IDLE_COLUMNS, POWER_COLUMNS
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
 from schedperf.model.errors import InputError
-from schedperf.runs.side import name_sides
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters
 

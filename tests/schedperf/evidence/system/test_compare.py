@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.evidence.system.compare import (
     LARGEST_BY_NODE,
     LONGEST_VALUE,
@@ -16,7 +15,8 @@ from schedperf.evidence.system.compare import (
     compare_settings,
 )
 from schedperf.evidence.system.record import SettingRow, SystemMissing
-from schedperf.runs.side import name_sides
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.side import name_sides
 
 Analyse = Callable[..., Any]
 Run = dict[str, Any]

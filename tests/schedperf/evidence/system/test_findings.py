@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from schedperf.evidence.account.record import Account
 from schedperf.evidence.system.findings import MOST_FINDINGS, system_changes
-from schedperf.evidence.system.record import Group, SystemRow
-from schedperf.model.comparison import Finding
+from schedperf.evidence.system.record import Group, SystemCounters, SystemRow
+from schedperf.model.sections import Finding, Section
+from tests.account_records import account_of
 from tests.schedperf.evidence.system.records import system_counters_of, system_row
 
 Find = Callable[..., list[Finding]]
@@ -51,7 +53,8 @@ def find() -> Find:
 
     def run(*rows: SystemRow) -> list[Finding]:
         named = [replace(row, row=f"new-{index}") for index, row in enumerate(rows)]
-        return list(system_changes(system_counters_of(*named)))
+        sections = {"system_counters": Section.of(system_counters_of(*named))}
+        return list(system_changes(sections, ()))
 
     return run
 
@@ -333,3 +336,27 @@ def test_the_same_changes_are_chosen_whichever_side_is_base(find: Find) -> None:
     there, back = find(*rows), find(*map(swap, rows))
     assert [one.metric for one in there] == [one.metric for one in back]
     assert [one.metric for one in there] == ["interrupts IRQ 1 count", "interrupts IRQ 2 count"]
+
+
+def test_cpu_times_of_the_machine_are_left_out_if_those_of_the_tasks_are_known() -> None:
+    rows = [
+        replace(row, row=f"new-{number}")
+        for number, row in enumerate((COST, IDLE, INTERRUPT, THROTTLED, POWER))
+    ]
+    counters = {"system_counters": Section.of(system_counters_of(*rows))}
+    account = Section.of(account_of())
+    of_tasks = list(system_changes({**counters, "account": account}, ()))
+    assert len(of_tasks) == MOST_FINDINGS
+    assert "system_counters#new-0" not in {one.evidence[0] for one in of_tasks}
+    absent = Section.without(Account, "absent", "no run of new has a resource usage")
+    for sections in (counters, {**counters, "account": absent}):
+        found = list(system_changes(sections, ()))
+        assert "system_counters#new-0" in {one.evidence[0] for one in found}
+        # It takes the place of another one.
+        assert len(found) == MOST_FINDINGS
+
+
+def test_without_counters_there_is_no_finding() -> None:
+    assert [*system_changes({}, ())] == []
+    absent = Section.without(SystemCounters, "absent", "no run was recorded with system_counters")
+    assert [*system_changes({"system_counters": absent}, ())] == []

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
-from schedperf.model.comparison import Finding
+from schedperf.inputs.bundle.open import open_bundle
+from schedperf.model.sections import Finding
 
 Run = dict[str, Any]
 RunOf = Callable[..., Run]

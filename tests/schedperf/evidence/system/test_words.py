@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is counted has words, and the kernel's function where one counts."""
 
+import pytest
+
 from schedperf.evidence.system.record import GROUPS
 from schedperf.evidence.system.words import about
 
@@ -20,3 +22,16 @@ def test_the_root_group_has_the_times_of_the_cpus() -> None:
     # It has no statistics of its own, so nothing of it is counted by update_curr().
     assert about("cgroup", "/", "usage").function == "root_cgroup_cputime()"
     assert about("cgroup", "/work", "usage").function == "update_curr()"
+
+
+@pytest.mark.parametrize(
+    ("subject", "meaning"),
+    [
+        ("nice", "in user mode, all niced tasks: other load, unless the workload is niced"),
+        ("system", "in kernel mode, all tasks"),
+        ("steal", "that the hypervisor gave to other guests"),
+    ],
+)
+def test_a_kind_of_cpu_time_says_whose_it_is(subject: str, meaning: str) -> None:
+    assert about("cpu", subject, "time").meaning == f"CPU time {meaning}"
+    assert about("cpu", subject, "share").meaning == f"share of total CPU time {meaning}"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.evidence.wakeup_latency.compare import interval_of_mean, interval_of_median
 from schedperf.evidence.wakeup_latency.findings import wakeup_latency as findings_of
 from schedperf.evidence.wakeup_latency.record import WakeupLatency, WakeupRow
 from schedperf.evidence.wakeup_latency.section import analyse_sides, wakeup_latency
@@ -60,18 +59,6 @@ def test_the_interval_of_a_side_is_over_runs_and_not_over_waits(compare: Compare
     assert (p99.waits_base, p99.waits_new) == (2000.0, 2000.0)
 
 
-def test_runs_of_several_boots_are_not_independent_of_them() -> None:
-    values = [(0, 1.0), (0, 1.01), (1, 2.0), (1, 2.02)]
-    low, high = interval_of_mean(values)
-    assert low is not None
-    assert high is not None
-    # Student's interval of two boots is wide: the quantile is 12.7.
-    assert high / low > 1000.0
-    assert interval_of_mean(values[:1]) == (None, None)
-    assert interval_of_mean([(0, 0.0), (0, 2.0)])[0] == 0.0
-    assert interval_of_mean([(0, 1e-300), (0, 1e300)])[1] is None
-
-
 def test_a_command_without_rows_has_no_distribution(compare: Compare) -> None:
     sides = [runs_of(200), runs_of(900)]
     for runs in sides:
@@ -89,17 +76,6 @@ def test_maxima_of_runs_are_medians_and_compared_by_ranks(compare: Compare) -> N
     # Two of the 252 arrangements of 5 and 5 runs are as extreme.
     assert rows["max"].p == pytest.approx(2 / 252)
     assert (rows["max"].base_low, rows["p99"].base_low is None) == (None, False)
-
-
-def test_the_interval_of_a_median_lies_between_two_runs_or_boots() -> None:
-    values = [(0, float(value)) for value in range(1, 11)]
-    assert interval_of_median(values) == (2.0, 9.0)
-    assert interval_of_median(values[:6]) == (1.0, 6.0)
-    assert interval_of_median(values[:5]) == (None, None)
-    assert interval_of_median([(index // 2, value) for index, (_, value) in enumerate(values)]) == (
-        None,
-        None,
-    )
 
 
 def test_the_rows_are_of_all_commands_of_each_and_of_each_node(compare: Compare) -> None:
@@ -131,6 +107,17 @@ def test_distributions_are_shares_below_common_edges(compare: Compare) -> None:
     index = next(i for i, edge in enumerate(distribution.edges) if edge > 400e-6)
     assert distribution.base[index] == pytest.approx(1.0)
     assert distribution.new[index] == pytest.approx(0.98)
+
+
+def test_runs_whose_counts_are_all_zero_have_no_distribution(compare: Compare) -> None:
+    empty = with_tail(200)
+    for row in empty["rows"]:
+        row["bins"] = [[number, 0] for number, _ in row["bins"]]
+    data = compare([empty, *runs_of(200)], [empty] * 5)
+    assert not data.distributions
+    data = compare([empty, *runs_of(200)], runs_of(900))
+    [distribution] = [each for each in data.distributions if each.command == "hackbench"]
+    assert distribution.base[-1] == pytest.approx(1.0)
 
 
 def test_cpus_have_percentiles_of_all_commands(compare: Compare) -> None:

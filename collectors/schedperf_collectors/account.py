@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Record what the workload's tasks did with their time, and who else used the CPUs.
+
+The kernel sends a message for each task that ends (taskstats); the messages are read every 50 ms.
+Those of the workload's tasks are added up: the tasks of the command, of what it started, and of
+what became an orphan. Other tasks are added up by command, together with those that were running
+before and after the run (``/proc/PID/stat``)::
+
+    account.json  {"schema": "schedperf/account/1", "lost": 0, "left_out": 0, "unresolved": 0,
+                   "tasks": 401, "lifetime_s": 1034.1, "exec_s": 5.175, "waiting_s": 610.9,
+                   "user_s": 0.35, "system_s": 4.9, "minor_faults": …, "major_faults": …,
+                   "recorder_cpu_s": 0.31, "others_cpu_s": 2.2,
+                   "others": [{"command": "stress-ng", "cpu_s": 2.1}, …]}
+
+``exec_s`` is CPU time as the scheduler counts it, ``user_s`` and ``system_s`` are by ticks.
+``lost`` messages were dropped by the kernel (null if unknown), ``left_out`` tasks were too many to
+store, and of ``unresolved`` ones no parent was found; none of them is in the sums.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.processes import TICKS_PER_S, Process, all_processes
+from schedperf_collectors.machine.sampling import repeated
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.machine.task_tree import LATE_US, Tree
+from schedperf_collectors.machine.taskstats import Exit, Exits
+from schedperf_collectors.machine.value_files import ValueFiles
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
+
+SCHEMA = "schedperf/account/1"
+READ_EVERY_S = (0.05, 0.05)
+LARGEST_SHARE = 0.05
+# Commands of the list of others.
+MOST_OTHERS = 20
+
+
+@collector(scope="run", cost="5 us of CPU time per task that ends on the machine")
+def account(capture: Capture) -> Iterator[str]:
+    """Add up CPU time and waiting time of the workload's tasks, and CPU time of others."""
+    return capture_account(System(), capture)
+
+
+def capture_account(system: System, capture: Capture) -> Iterator[str]:
+    """Implement :func:`account` for any system.
+
+    :raises Skipped: the kernel has no taskstats, or this user may not read them
+    """
+    try:
+        exits = Exits(system)
+    except Unavailable as unavailable:
+        remedy = "" if os.geteuid() == 0 else "run as root"
+        raise Skipped(str(unavailable), remedy) from unavailable
+    recorder = capture.workload_pid
+    try:
+        earlier = frozenset(pid for pid, each in _processes().items() if each.parent == recorder)
+        yield PREPARED
+        before = _Before.now(system, recorder, earlier)
+        exits.forget()
+        with repeated(exits.read, LARGEST_SHARE, pauses_s=READ_EVERY_S):
+            yield BEGUN
+        # Each task that is still running now is listed, or its message is read afterwards.
+        after = _processes()
+        exits.read()
+        record = {
+            "schema": SCHEMA,
+            "lost": exits.lost(system),
+            "left_out": exits.left_out,
+            **_account(exits, before, after, recorder),
+        }
+    finally:
+        exits.close()
+    (capture.folder / "account.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """What the setup's process, which becomes the command, had used before the command."""
+
+    process: Process
+    lifetime_us: int
+    exec_ns: int
+    waiting_ns: int
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The machine right before the command.
+
+    :param since_us: the time, on the monotonic clock
+    :param processes: all processes, by pid
+    :param collectors: pids of the recorder's collectors
+    :param setup: the setup's process; None without a setup
+    """
+
+    since_us: int
+    processes: Mapping[int, Process]
+    collectors: frozenset[int]
+    setup: _Setup | None
+
+    @classmethod
+    def now(cls, system: System, recorder: int, earlier: Collection[int]) -> _Before:
+        """Return the current state.
+
+        :param earlier: children of the recorder that existed before the setup, e.g. a service
+        """
+        processes = _processes()
+        files = ValueFiles(system)
+        # Collectors are copies of the recorder; a program that it executes has its own command
+        # line.
+        own = files.value(f"/proc/{recorder}/cmdline")
+        children = [each for each in processes.values() if each.parent == recorder]
+        collectors = {
+            each.pid for each in children if files.value(f"/proc/{each.pid}/cmdline") == own
+        }
+        # Orphans of the setup began after its process, which leads a process group.
+        begun = [
+            each
+            for each in children
+            if each.pid not in collectors and each.pid not in earlier and each.pid == each.group
+        ]
+        first = min(begun, key=lambda each: each.began_ticks, default=None)
+        setup = None if first is None else _read_setup(files, first)
+        return cls(time.monotonic_ns() // 1000, processes, frozenset(collectors), setup)
+
+
+def _processes() -> dict[int, Process]:
+    return {process.pid: process for process in all_processes()}
+
+
+def _read_setup(files: ValueFiles, process: Process) -> _Setup:
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - process.began_ticks / TICKS_PER_S
+    execution, waiting, *_ = (files.value(f"/proc/{process.pid}/schedstat") or "0 0").split()
+    return _Setup(process, round(age_s * 1e6), int(execution), int(waiting))
+
+
+def _account(
+    exits: Exits, before: _Before, after: Mapping[int, Process], recorder: int
+) -> dict[str, object]:
+    outside = set(before.processes)
+    if before.setup is not None:
+        outside.remove(before.setup.process.pid)
+    parents = {process.pid: process.parent for process in after.values()}
+    tree = Tree(exits, recorder, outside, parents, before.since_us)
+    sums = Counter[str]()
+    unresolved = 0
+    ended: dict[int, list[Exit]] = {}
+    for number, task in enumerate(exits):
+        belongs = tree.has(number, task)
+        if belongs:
+            sums.update(_used(task, before.setup))
+        elif belongs is None:
+            unresolved += 1
+        else:
+            ended.setdefault(task.process, []).append(task)
+    own_s, others_s = 0.0, defaultdict[str, float](float)
+    for command, is_own, used_s in _others(exits.commands, ended, before, after, recorder):
+        if is_own:
+            own_s += used_s
+        elif used_s > 0.0:
+            others_s[command] += used_s
+    most = sorted(others_s.items(), key=lambda each: -each[1])[:MOST_OTHERS]
+    return {
+        "unresolved": unresolved,
+        "tasks": sums["tasks"],
+        "lifetime_s": sums["lifetime_us"] / 1e6,
+        "exec_s": sums["exec_ns"] / 1e9,
+        "waiting_s": sums["waiting_ns"] / 1e9,
+        "user_s": sums["user_us"] / 1e6,
+        "system_s": sums["system_us"] / 1e6,
+        "minor_faults": sums["minor_faults"],
+        "major_faults": sums["major_faults"],
+        "recorder_cpu_s": own_s,
+        "others_cpu_s": sum(others_s.values()),
+        "others": [{"command": command, "cpu_s": used_s} for command, used_s in most],
+    }
+
+
+def _used(task: Exit, setup: _Setup | None) -> dict[str, int]:
+    """Return what a task used during the run: of the setup's process, what it used afterwards."""
+    used = {
+        "tasks": 1,
+        "lifetime_us": task.lifetime_us,
+        "exec_ns": task.exec_ns,
+        "waiting_ns": task.waiting_ns,
+        "user_us": task.user_us,
+        "system_us": task.system_us,
+        "minor_faults": task.minor_faults,
+        "major_faults": task.major_faults,
+    }
+    if setup is None or task.pid != setup.process.pid or task.lifetime_us < setup.lifetime_us:
+        return used
+    of_setup = {
+        "lifetime_us": setup.lifetime_us,
+        "exec_ns": setup.exec_ns,
+        "waiting_ns": setup.waiting_ns,
+        "user_us": round(setup.process.used.user_s * 1e6),
+        "system_us": round(setup.process.used.system_s * 1e6),
+        "minor_faults": setup.process.used.minor_faults,
+        "major_faults": setup.process.used.major_faults,
+    }
+    return {key: max(value - of_setup.get(key, 0), 0) for key, value in used.items()}
+
+
+def _others(
+    commands: Sequence[str],
+    ended: Mapping[int, Sequence[Exit]],
+    before: _Before,
+    after: Mapping[int, Process],
+    recorder: int,
+) -> Iterator[tuple[str, bool, float]]:
+    """Yield command and CPU time in s of each process that is not of the workload.
+
+    The second value is True for the recorder, its collectors, and the programs that collectors
+    have started, but not for a service.
+
+    :param ended: the tasks that have ended, by pid of their process
+    """
+    own = {recorder, *before.collectors}
+    for pid, process in after.items():
+        used_s = _cpu_s(process)
+        earlier = before.processes.get(pid)
+        if earlier is not None and earlier.began_ticks == process.began_ticks:
+            used_s -= _cpu_s(earlier)
+        is_own = pid in own or process.parent in before.collectors
+        yield process.name, is_own, used_s
+    for pid, tasks in ended.items():
+        leaders = [task for task in tasks if task.pid == pid]
+        # The time of a process that still exists includes that of its tasks that have ended.
+        if pid in after and (not leaders or _is_same(after[pid], leaders[-1])):
+            continue
+        used_s = sum(task.exec_ns for task in tasks) / 1e9
+        if pid in before.processes:
+            used_s = max(0.0, used_s - _cpu_s(before.processes[pid]))
+        is_own = pid in own or tasks[-1].parent in before.collectors
+        yield commands[tasks[-1].command], is_own, used_s
+
+
+def _is_same(process: Process, leader: Exit) -> bool:
+    """Return whether a process is the one that has ended, and not a later one with its pid."""
+    since_boot_us = (time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()) * 1e6
+    began_us = process.began_ticks / TICKS_PER_S * 1e6 - since_boot_us
+    return abs(began_us - (leader.seen_us - leader.lifetime_us)) < LATE_US
+
+
+def _cpu_s(process: Process) -> float:
+    return process.used.user_s + process.used.system_s

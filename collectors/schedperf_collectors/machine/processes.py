@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read the processes of this machine from /proc/PID/stat, see proc_pid_stat(5)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# Unit of the times of a process.
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a process has used since its start: CPU time in s, and page faults."""
+
+    user_s: float
+    system_s: float
+    minor_faults: int
+    major_faults: int
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process.
+
+    :param name: its command, at most 15 bytes
+    :param state: one letter, e.g. "Z" for a zombie
+    :param began_ticks: its start in clock ticks since boot
+    :param used: of all its threads, those that have ended included
+    :param used_by_children: of the children that it has waited for, and theirs
+    """
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    began_ticks: int
+    used: Used
+    used_by_children: Used
+
+
+def pids() -> list[int]:
+    """Return the ids of all processes."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+
+
+def read_process(pid: int) -> Process:
+    """Read one process.
+
+    :raises OSError: it has ended, or may not be read
+    """
+    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    # The name is in parentheses and may contain any character.
+    head, _, tail = stat.rpartition(")")
+    fields = tail.split()
+    minor, minor_of_children, major, major_of_children = map(int, fields[7:11])
+    user, system, user_of_children, system_of_children = (
+        int(ticks) / TICKS_PER_S for ticks in fields[11:15]
+    )
+    return Process(
+        pid=pid,
+        name=head.partition(" (")[2],
+        state=fields[0],
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        began_ticks=int(fields[19]),
+        used=Used(user, system, minor, major),
+        used_by_children=Used(
+            user_of_children, system_of_children, minor_of_children, major_of_children
+        ),
+    )
+
+
+def all_processes() -> Iterator[Process]:
+    """Yield every process that can be read."""
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            yield read_process(pid)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Parse ``account.json``, and divide the time of a run's tasks into parts.
+
+The CPU time is that of the resource usage, which is exact. ``account.json`` has the time that tasks
+waited for a CPU; what is left of their lifetime they were blocked. Linux divides the CPU time of a
+task into user and system by ticks, and counts a task without ticks as user. If tasks are short, the
+ticks of all tasks together divide it better.
+
+>>> account = parse_account(
+...     b'{"schema": "schedperf/account/1", "lost": 0, "left_out": 0, "unresolved": 0, "tasks": 2,'
+...     b' "lifetime_s": 5, "exec_s": 1, "waiting_s": 3, "user_s": 0.5, "system_s": 0.5,'
+...     b' "minor_faults": 0, "major_faults": 0, "recorder_cpu_s": 0, "others_cpu_s": 0,'
+...     b' "others": []}', "account.json",
+... )
+>>> parts_of({"utime_s": 0.8, "stime_s": 0.2}, account, ticks_per_s=250)
+{'user': 0.8, 'system': 0.2, 'waiting': 3.0, 'blocked': 1.0}
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from schedperf.evidence.account.record import Part
+from schedperf.inputs.bundle.json import Count, Sentence, decode
+
+LARGEST_BYTES = 1 << 16
+MOST_OTHERS = 100
+# With fewer ticks per task, their division into user and system is wrong.
+LEAST_TICKS = 10.0
+
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+
+
+class Other(Struct, frozen=True, kw_only=True):
+    """CPU time of the processes with one command that are not of the workload."""
+
+    command: Sentence
+    cpu_s: Seconds
+
+
+class AccountFile(Struct, frozen=True, kw_only=True):
+    """The account of one run; keys as in docs/bundle.md.
+
+    :param lost: messages that the kernel dropped; None if unknown
+    :param left_out: tasks that were too many to be stored
+    :param unresolved: tasks whose parent was not found
+    :param exec_s: CPU time as far as it was accounted when a task ended
+    :param user_s: CPU time in user mode by ticks
+    """
+
+    schema: Literal["schedperf/account/1"]
+    lost: Count | None
+    left_out: Count
+    unresolved: Count
+    tasks: Count
+    lifetime_s: Seconds
+    exec_s: Seconds
+    waiting_s: Seconds
+    user_s: Seconds
+    system_s: Seconds
+    minor_faults: Count
+    major_faults: Count
+    recorder_cpu_s: float
+    others_cpu_s: Seconds
+    others: Annotated[tuple[Other, ...], Meta(max_length=MOST_OTHERS)]
+
+    @property
+    def blocked_s(self) -> float:
+        """Time that the tasks were neither running nor waiting for a CPU."""
+        return max(0.0, self.lifetime_s - self.exec_s - self.waiting_s)
+
+
+def parse_account(content: bytes, where: str) -> AccountFile:
+    """Parse account.json.
+
+    :param where: bundle and member, for messages
+    :raises BundleError: the file is damaged
+    """
+    return decode(content, AccountFile, where)
+
+
+def parts_of(
+    usage: Mapping[str, float], account: AccountFile | None, ticks_per_s: int | None
+) -> dict[Part, float]:
+    """Return the thread-time of a run in s, by part; parts that were not measured are left out.
+
+    :param usage: the resource usage of run.json: "utime_s", "stime_s"
+    :param ticks_per_s: CONFIG_HZ of the kernel; None if unknown
+    """
+    user_s, system_s = usage["utime_s"], usage["stime_s"]
+    if account is None:
+        return {"user": user_s, "system": system_s}
+    cpu_s, ticks_s = user_s + system_s, account.user_s + account.system_s
+    are_short = ticks_per_s is None or cpu_s * ticks_per_s < LEAST_TICKS * account.tasks
+    if are_short and ticks_s > 0.0:
+        # This order of operations never exceeds the CPU time.
+        user_s = cpu_s * (account.user_s / ticks_s)
+        system_s = cpu_s - user_s
+    return {
+        "user": user_s,
+        "system": system_s,
+        "waiting": account.waiting_s,
+        "blocked": account.blocked_s,
+    }

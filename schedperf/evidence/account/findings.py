@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Report significant changes of the time of the workload's own tasks.
+
+Tasks that are blocked wait for others, so a change of blocked time is an effect if another part
+changed, too.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from schedperf.evidence import finding
+from schedperf.evidence.account.record import (
+    PARTS,
+    Account,
+    AccountPoint,
+    AccountRow,
+    OtherLoad,
+    Part,
+    PartChange,
+    describe_others,
+    write_points,
+)
+from schedperf.model.sections import Finding
+from schedperf.model.units import format_measure
+from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
+
+# Largest number of findings per side; the section has every row.
+MOST_FINDINGS = 3
+WORDS: Mapping[Part, str] = {
+    "user": "user time of the workload's tasks",
+    "system": "system time of the workload's tasks",
+    "waiting": "time that the workload's tasks waited for a CPU",
+    "blocked": "time that the workload's tasks were blocked",
+}
+MEANINGS: Mapping[Part, str] = {
+    "user": "CPU time in user mode",
+    "system": "CPU time in kernel mode",
+    "waiting": "runnable, but not running",
+    "blocked": "waiting for I/O, a lock or other tasks",
+}
+
+
+@finding("account_changes", Account)
+def account_changes(data: Account) -> Iterator[Finding]:
+    """Yield the changed parts of the thread-time of each side, the largest contribution first."""
+    rows = {row.identity: row for row in data.rows}
+    for side in dict.fromkeys(point.side for point in data.points):
+        pairs = [
+            (point, change, rows.get(_identity(point, change)))
+            for point in data.points
+            if point.side == side
+            for change in point.parts
+        ]
+        changed = [(point, change, row) for point, change, row in pairs if row and row.changed]
+        changed.sort(key=lambda each: -abs(each[1].contribution))
+        causes = {
+            (row.workload, row.point) for _, change, row in changed if change.part != "blocked"
+        }
+        for point, change, row in changed[:MOST_FINDINGS]:
+            found = _describe(point, change, row, data.others)
+            is_effect = change.part == "blocked" and (row.workload, row.point) in causes
+            yield replace(found, bearing="effect") if is_effect else found
+
+
+def _identity(point: AccountPoint, change: PartChange) -> tuple[Hashable, ...]:
+    return point.side, point.workload, point.point, change.part, point.basis
+
+
+def _describe(
+    point: AccountPoint, change: PartChange, row: AccountRow, others: Sequence[OtherLoad]
+) -> Finding:
+    part = next(part for part in PARTS if part == change.part)
+    base, new = (
+        format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
+    )
+    where = f"{row.point}: " if row.point else ""
+    per = row.unit.partition("/")[2]
+    size = "" if row.ratio is None else f", {write_change(row.ratio)}"
+    remark = "" if point.missing else f"{write_points(change.contribution)} pp of all thread-time"
+    other = describe_others(point, others) if part == "waiting" else ""
+    return rate_finding(
+        row,
+        rule="account_changes",
+        section="account",
+        clause=f"{where}{WORDS[part]} per {per} {base} -> {new}",
+        change=f"{size}{describe_interval(row, remark)}",
+        details=f": {'; '.join(filter(None, (MEANINGS[part], other)))}",
+        metric=f"{part} time per {per}",
+        better="lower",
+    )

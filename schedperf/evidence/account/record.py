@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Define the record of section ``account``: the time of the workload's tasks, and its change."""
+
+from collections.abc import Hashable, Iterable
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
+
+from schedperf.model.counted import Basis, RateRow
+from schedperf.model.rows import Replication
+from schedperf.model.sections import SectionData
+from schedperf.model.units import format_measure
+
+Part = Literal["user", "system", "waiting", "blocked"]
+Kind = Literal[
+    "cpu",
+    "user",
+    "system",
+    "waiting",
+    "blocked",
+    "voluntary switches",
+    "involuntary switches",
+    "minor faults",
+    "major faults",
+    "tasks",
+]
+
+PARTS: tuple[Part, ...] = ("user", "system", "waiting", "blocked")
+# CPU time, which only restates a result that is a time.
+ON_CPU: tuple[Kind, ...] = ("cpu", "user", "system")
+# Stands for all commands that are not of the workload.
+ALL = ""
+# Other commands that a sentence names.
+MOST_COMMANDS = 3
+
+
+class AccountSide(Struct, frozen=True, kw_only=True):
+    """The runs of one side."""
+
+    side: str
+    runs: int
+    kind: Literal["clean", "instrumented"]
+    measured: Annotated[int, "runs in which waiting and blocked tasks were measured"]
+    lost: Annotated[
+        int | None,
+        "messages about ended tasks that the kernel dropped, in all measured runs; null if unknown",
+    ]
+    left_out: Annotated[int, "ended tasks that were too many to be stored"]
+    unresolved: Annotated[int, "ended tasks of which no parent was found"]
+
+
+class AccountRow(RateRow, frozen=True, kw_only=True):
+    """Time or a count of the workload's tasks, per operation or per run."""
+
+    kind: Annotated[
+        Kind,
+        "time: `cpu` is `user` and `system`, `waiting` is runnable but not running, `blocked` is "
+        "neither; or what is counted",
+    ]
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Key of the row: side, workload, point, kind and denominator."""
+        return self.side, self.workload, self.point, self.kind, self.basis
+
+
+class PartChange(Struct, frozen=True, kw_only=True):
+    """One part of the thread-time, or all of it, and what it contributes to the change."""
+
+    part: Annotated[Part | None, "null for all parts together"]
+    base: Annotated[float, "arithmetic mean over the units of base, in the unit of the point"]
+    new: float
+    contribution: Annotated[
+        float, "(new - base) / the mean thread-time of base; the parts add up to that of all"
+    ]
+    ci_low: Annotated[float | None, "lower end of its 95% CI; null with one unit on a side"]
+    ci_high: float | None
+
+
+class AccountPoint(Struct, frozen=True, kw_only=True):
+    """How the thread-time of one workload and point changed from base to a new side."""
+
+    side: str
+    workload: str
+    point: str
+    basis: Basis
+    unit: Annotated[str, 'unit of the times: "s/message", "s/run"']
+    n_base: Annotated[int, "sample size of base, in units of `replication`"]
+    n_new: int
+    replication: Replication
+    all: PartChange
+    parts: tuple[PartChange, ...]
+    missing: Annotated[tuple[Part, ...], "parts that were not measured in all runs of both sides"]
+
+
+class OtherLoad(Struct, frozen=True, kw_only=True):
+    """CPU time of the processes with one command that are not of the workload."""
+
+    side: str
+    workload: str
+    point: str
+    command: Annotated[str, 'its name; "" for all other commands together']
+    base: Annotated[float, "arithmetic mean over the runs of base, in s/run"]
+    new: float
+
+
+class Account(SectionData, frozen=True, kw_only=True):
+    """Time of the workload's own tasks: on a CPU, waiting for one, or blocked."""
+
+    section: ClassVar[str] = "account"
+    version: ClassVar[int] = 1
+
+    sides: tuple[AccountSide, ...]
+    points: Annotated[
+        tuple[AccountPoint, ...],
+        "change of the thread-time and the contributions of its parts; it is not the change of "
+        "the result",
+    ]
+    rows: Annotated[
+        tuple[AccountRow, ...],
+        "times and counts; basis `operation`: per operation; `share`: per run",
+    ]
+    others: Annotated[
+        tuple[OtherLoad, ...],
+        "CPU time of other commands during the runs, without the recorder's, the largest first",
+    ]
+    notes: tuple[str, ...]
+
+
+def who_used_more(point: AccountPoint, others: Iterable[OtherLoad]) -> tuple[OtherLoad, ...]:
+    """Return the other commands that used more CPU time than in base; all others together first.
+
+    Empty if all others together used no more, or if their time is unknown.
+    """
+    at = (point.side, point.workload, point.point)
+    more = [
+        each
+        for each in others
+        if (each.side, each.workload, each.point) == at and each.new > each.base
+    ]
+    return tuple(more) if more and more[0].command == ALL else ()
+
+
+def describe_others(point: AccountPoint, others: Iterable[OtherLoad]) -> str:
+    """Return who used more CPU time than in base: ``other commands used 0.5 s -> 2 s …``; or ""."""
+    total, *more = who_used_more(point, others) or (None,)
+    if total is None:
+        return ""
+    words = ", ".join(f"{each.command} {_seconds(each)}" for each in more[:MOST_COMMANDS])
+    most = f", most: {words}" if words else ""
+    return f"other commands used {_seconds(total)} of CPU time per run{most}"
+
+
+def _seconds(each: OtherLoad) -> str:
+    base, new = (format_measure(value, "s", each.base, each.new) for value in (each.base, each.new))
+    return f"{base} -> {new}"
+
+
+def write_points(share: float) -> str:
+    """Write a contribution in percentage points.
+
+    >>> write_points(1.19), write_points(-0.0312)
+    ('+119', '-3.1')
+    >>> write_points(-0.0001)
+    '0'
+    """
+    points = 100.0 * share
+    text = f"{points:+.{0 if abs(points) >= 10.0 else 1}f}"  # noqa: PLR2004 # two digits
+    return "0" if text in ("+0.0", "-0.0") else text

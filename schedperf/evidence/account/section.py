@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Compare what the workload's tasks did with their time, and decompose the change.
+
+Every run with a resource usage has user and system time. The time that tasks waited for a CPU or
+were blocked is compared if it was measured in all runs of both sides.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+from msgspec import Struct
+
+from schedperf.evidence import Absent, section
+from schedperf.evidence.account.capture import (
+    LARGEST_BYTES,
+    AccountFile,
+    parse_account,
+    parts_of,
+)
+from schedperf.evidence.account.record import (
+    ALL,
+    PARTS,
+    Account,
+    AccountPoint,
+    AccountRow,
+    AccountSide,
+    Kind,
+    OtherLoad,
+    Part,
+    PartChange,
+)
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
+from schedperf.model.counted import Basis
+from schedperf.model.frame import Floats
+from schedperf.model.rows import Replication
+from schedperf.model.run import Captured, SideOf
+from schedperf.runs.captured import load_captured
+from schedperf.stats.counted.rates import Measure, Measures, compare_rates
+from schedperf.stats.decomposition import decompose
+from schedperf.stats.one_side import compared_runs, gather_units
+
+FOLDER = "account"
+# If a benchmark does a fixed amount of work, the run is the operation.
+RUN = "run"
+# Commands that are named for a point; the others are one row.
+MOST_COMMANDS = 5
+# Thread-times of a run or an operation beyond these are 0 or damaged, and their change may be too
+# large for a float.
+LEAST_S, MOST_S = 1e-12, 1e12
+
+
+class Times(Struct, frozen=True, kw_only=True):
+    """What is known of the tasks of one run.
+
+    :param parts: thread-time in s; parts that were not measured are left out
+    :param counts: number of switches, faults and tasks
+    :param file: the account of the collector; None if it did not run
+    """
+
+    parts: Mapping[Part, float]
+    counts: Mapping[Kind, float]
+    file: AccountFile | None
+
+
+def has_usage(side: Side) -> bool:
+    """Return whether a run of a side has a resource usage, as all recorded runs have."""
+    return any(map(_has_usage, side.bundle.runs))
+
+
+@section(Account, applies=has_usage)
+def account(sides: Sequence[Side]) -> Account:
+    """Compare the thread-time of the runs of each workload and point.
+
+    :raises Absent: a side has no run with a resource usage, or the sides have no point in common
+    """
+    loaded = load_captured(sides, FOLDER, _read, has=_has_usage)
+    for side, times in zip(sides, loaded, strict=True):
+        if not times.runs:
+            reason = next(iter(times.notes), f"no run of {side.name} has a resource usage")
+            raise Absent(reason)
+    base, *others = loaded
+    rows = [row for new in others for row in _compare(base, new)]
+    if not rows:
+        raise Absent("base and new have no workload and point in common")
+    return Account(
+        sides=tuple(map(_describe, loaded)),
+        points=tuple(point for new in others for point in _points(base, new, rows)),
+        rows=tuple(rows),
+        others=tuple(row for new in others for row in _others(base, new)),
+        notes=tuple(note for times in loaded for note in (*times.notes, *_notes(times))),
+    )
+
+
+def _has_usage(run: Run) -> bool:
+    return run.rusage is not None and {"utime_s", "stime_s"} <= run.rusage.keys()
+
+
+def _read(side: Side, run: Run) -> Times:
+    usage = run.rusage or {}
+    name = f"{run.folder}/{FOLDER}/account.json"
+    file = None
+    if side.bundle.size(name) is not None:
+        file = parse_account(side.bundle.read(name, LARGEST_BYTES), f"{side.bundle.path}: {name}")
+    hosts = (boot.host for boot in side.bundle.boots if boot.number == run.boot)
+    ticks_per_s = next((host.sched.hz for host in hosts), None)
+    counts: dict[Kind, float] = {kind: usage[key] for kind, key in _COUNTS.items() if key in usage}
+    if file is not None:
+        counts["tasks"] = file.tasks
+    return Times(parts=parts_of(usage, file, ticks_per_s), counts=counts, file=file)
+
+
+_COUNTS: Mapping[Kind, str] = {
+    "voluntary switches": "nvcsw",
+    "involuntary switches": "nivcsw",
+    "minor faults": "minflt",
+    "major faults": "majflt",
+}
+
+
+def _describe(times: SideOf[Times]) -> AccountSide:
+    files = [run.content.file for run in times.runs if run.content.file is not None]
+    lost = [file.lost for file in files]
+    return AccountSide(
+        side=times.name,
+        runs=len(times.runs),
+        kind=times.kind,
+        measured=len(files),
+        lost=None if None in lost else sum(filter(None, lost)),
+        left_out=sum(file.left_out for file in files),
+        unresolved=sum(file.unresolved for file in files),
+    )
+
+
+def _notes(times: SideOf[Times]) -> Iterator[str]:
+    side = _describe(times)
+    if side.measured and side.measured < side.runs:
+        yield f"{side.side}: tasks were accounted in {side.measured} of {side.runs} runs only"
+    if side.lost is None:
+        yield f"{side.side}: unknown whether the kernel dropped messages about tasks that ended"
+    for count, what in [
+        (side.lost, "not reported, because the kernel dropped messages"),
+        (side.left_out, "left out, because there were too many"),
+        (side.unresolved, "left out, because no parent is known"),
+    ]:
+        if count:
+            tasks = "1 task" if count == 1 else f"{count} tasks"
+            yield f"{side.side}: of the tasks that ended, {tasks} {what}"
+
+
+def _compare(base: SideOf[Times], new: SideOf[Times]) -> Iterator[AccountRow]:
+    rates = compare_rates(base.having(_measures), new.having(_measures))
+    for index, (question, rate) in enumerate(rates.items()):
+        yield AccountRow(
+            row=f"{new.name}-{index}",
+            side=new.name,
+            workload=question.workload,
+            point=question.point,
+            basis=question.basis,
+            kind=question.key,
+            **rate.as_fields(),
+        )
+
+
+def _divisor(run: Captured[Times]) -> tuple[Basis, float, str]:
+    if run.ops is not None and run.ops.count and run.ops.unit != RUN:
+        return "operation", run.ops.count, run.ops.unit
+    return "share", 1.0, RUN
+
+
+def _measures(run: Captured[Times]) -> Measures[Kind]:
+    basis, count, per = _divisor(run)
+    parts = run.content.parts
+    seconds: dict[Kind, float] = {"cpu": parts["user"] + parts["system"]}
+    seconds |= {part: parts[part] for part in parts}
+    times = {(kind, basis): Measure(value / count, f"s/{per}") for kind, value in seconds.items()}
+    counts = {
+        (kind, basis): Measure(value / count, f"1/{per}")
+        for kind, value in run.content.counts.items()
+    }
+    return {**times, **counts}
+
+
+def _points(
+    base: SideOf[Times], new: SideOf[Times], rows: Sequence[AccountRow]
+) -> Iterator[AccountPoint]:
+    # The total CPU time of each point has a row.
+    whole = [row for row in rows if row.side == new.name and row.kind == "cpu"]
+    of_base, of_new = base.by_point(), new.by_point()
+    for row in whole:
+        at = row.workload, row.point
+        runs = [
+            [run for run in runs if _divisor(run)[0] == row.basis]
+            for runs in (of_base[at], of_new[at])
+        ]
+        point = _decompose(row, runs)
+        if point is not None:
+            yield point
+
+
+def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> AccountPoint | None:
+    parts = [
+        part for part in PARTS if all(part in run.content.parts for side in runs for run in side)
+    ]
+    base, new = (
+        _amounts(side, parts, row.replication)
+        for side in _compared(runs[0], runs[1], row.replication)
+    )
+    whole_base, whole_new = (float(side.sum(axis=1).mean()) for side in (base, new))
+    if whole_base < LEAST_S or max(whole_base, whole_new) > MOST_S:
+        return None
+    changes = [
+        PartChange(
+            part=part,
+            base=float(mean_base),
+            new=float(mean_new),
+            contribution=change.value,
+            ci_low=change.ci_low,
+            ci_high=change.ci_high,
+        )
+        for part, mean_base, mean_new, change in zip(
+            [*parts, None],
+            [*base.mean(axis=0), whole_base],
+            [*new.mean(axis=0), whole_new],
+            decompose(base, new, is_paired=row.replication == "rounds"),
+            strict=True,
+        )
+    ]
+    return AccountPoint(
+        side=row.side,
+        workload=row.workload,
+        point=row.point,
+        basis=row.basis,
+        unit=row.unit,
+        n_base=row.n_base,
+        n_new=row.n_new,
+        replication=row.replication,
+        all=changes[-1],
+        parts=tuple(changes[:-1]),
+        missing=tuple(part for part in PARTS if part not in parts),
+    )
+
+
+def _compared(
+    base: Sequence[Captured[Times]], new: Sequence[Captured[Times]], replication: Replication
+) -> Iterator[list[Captured[Times]]]:
+    """Yield the runs of both sides that are compared; pairs are in the same order."""
+    keys = compared_runs([run.key for run in base], [run.key for run in new], replication)
+    for side, kept in zip((base, new), keys, strict=True):
+        chosen = set(kept)
+        runs = [run for run in side if run.key in chosen]
+        yield sorted(runs, key=lambda run: run.key.round or 0)
+
+
+def _amounts(
+    runs: Sequence[Captured[Times]], parts: Sequence[Part], replication: Replication
+) -> Floats:
+    """Return the time of each part per operation or run, in s, shape (units, parts)."""
+    keys = [run.key for run in runs]
+    columns = []
+    for part in parts:
+        values = [run.content.parts[part] / _divisor(run)[1] for run in runs]
+        columns.append([fmean(unit) for unit in gather_units(values, keys, replication)])
+    return np.array(columns, dtype=np.float64).T
+
+
+def _others(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoad]:
+    of_base, of_new = base.by_point(), new.by_point()
+    for at in (at for at in of_base if at in of_new):
+        used = [_used_by_others(runs[at]) for runs in (of_base, of_new)]
+        if not all(used):
+            continue
+        before, after = used
+        commands = sorted(
+            {*before, *after} - {ALL},
+            key=lambda name: (-abs(after.get(name, 0.0) - before.get(name, 0.0)), name),
+        )
+        for command in (ALL, *commands[:MOST_COMMANDS]):
+            yield OtherLoad(
+                side=new.name,
+                workload=at[0],
+                point=at[1],
+                command=command,
+                base=before.get(command, 0.0),
+                new=after.get(command, 0.0),
+            )
+
+
+def _used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float]:
+    """Return the mean CPU time per run of each command, in s; {} if a run has no account."""
+    files = [run.content.file for run in runs]
+    if None in files:
+        return {}
+    sums: dict[str, float] = {ALL: 0.0}
+    for file in files:
+        assert file is not None
+        sums[ALL] += file.others_cpu_s
+        # A process may have an empty name, which is that of all commands here.
+        for other in (other for other in file.others if other.command != ALL):
+            sums[other.command] = sums.get(other.command, 0.0) + other.cpu_s
+    return {command: used_s / len(files) for command, used_s in sums.items()}

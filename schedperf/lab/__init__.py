@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Drive machines: guests, the kernels of a series, and nights."""

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Redact a bundle: keep the clean (not instrumented) runs with their output, and host.json.
+
+The redacted bundle has the results of the original, but no profile, symbols, counters or logs.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from schedperf.inputs.bundle.json import convert, parse_json
+from schedperf.inputs.bundle.open import Boot, Bundle, Run, open_bundle
+from schedperf.model.errors import InputError
+from schedperf.model.sides import SideSummary
+from schedperf.publish.pages.host import private_values, redact_host
+from schedperf.publish.pages.private import PrivateStrings, name_users
+from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_VERSION, MANIFEST
+
+OUTPUTS = ("stdout", "stderr")
+# Fields of run.json and of the manifest. Texts in them are redacted; other fields are left out.
+RUN_FIELDS = (
+    "boot", "run", "workload", "command", "label", "setup", "treatment", "tool_version", "point",
+    "point_key", "kind", "warmup", "block", "round", "side", "factors", "order", "session", "seed",
+    "sequential", "start", "exit_status", "signal", "wall_s", "rusage", "metric", "output_left_out",
+    "service", "discarded", "load",
+)  # fmt: skip
+MANIFEST_FIELDS = (
+    "tool_version", "label", "created", "workload", "points", "treatment", "setup", "metric",
+    "service", "load", "sequential", "factors", "complete", "planned_runs", "better",
+)  # fmt: skip
+
+
+class _Member(Struct, frozen=True, kw_only=True):
+    name: str
+    collector: str
+    content: bytes
+
+    @property
+    def capture(self) -> dict[str, object]:
+        """Return the member's entry in the lists of captures of run.json and the manifest."""
+        return {
+            "collector": self.collector,
+            "path": self.name,
+            "sha256": hashlib.sha256(self.content).hexdigest(),
+            "bytes": len(self.content),
+            "seconds": None,
+            "status": "ok",
+            "reason": None,
+        }
+
+
+def find_bundle(side: SideSummary, beside: Path) -> Bundle:
+    """Return the bundle of a side of a comparison.
+
+    :param beside: the JSON file of the comparison, in whose directory the bundle must be
+    :raises InputError: it is not found, cannot be opened, or has other data than were compared
+    """
+    # Paths from the comparison are never opened.
+    found = beside.parent / Path(side.path).name
+    if not found.is_file():
+        raise InputError(
+            f"{beside}: bundle {found.name} of side {side.name} not found (expected beside the "
+            "JSON file); copy it there, or leave out --bundles"
+        )
+    bundle = open_bundle(found)
+    if bundle.digest != side.digest:
+        raise InputError(
+            f"{found}: not the bundle of side {side.name} (other data than {beside} compared); "
+            "replace it, or leave out --bundles"
+        )
+    return bundle
+
+
+def redact_bundle(bundle: Bundle, known: PrivateStrings) -> bytes:
+    """Return a bundle without private strings, as a tar archive.
+
+    :param known: private strings of the comparison
+    :raises InputError: the output or the parameters of a run contain a private string, or the
+        bundle is imported or damaged
+    """
+    names = {name for boot in bundle.boots for name in private_values(boot.host_fields)}
+    for member in (MANIFEST, *(f"{run.folder}/run.json" for run in _published_runs(bundle))):
+        names |= name_users(bundle.read(member).decode(errors="replace"))
+    private = known.with_names(names)
+    members = [*_members(bundle, private)]
+    captures = [member.capture for member in members]
+    kept = _kept(bundle, MANIFEST, MANIFEST_FIELDS, private)
+    version = dict(zip(("major", "minor"), BUNDLE_VERSION, strict=True))
+    manifest = {"format": BUNDLE_FORMAT, "version": version, **kept, "captures": captures}
+    return _archive([*members, _json_member(MANIFEST, "record", manifest)])
+
+
+def _members(bundle: Bundle, private: PrivateStrings) -> Iterator[_Member]:
+    for boot in bundle.boots:
+        if boot.host_fields:
+            yield _host_member(boot, private)
+        for run in boot.runs:
+            if run.imported is not None:
+                raise InputError(
+                    f"{bundle.path}: imported from {run.imported}, so it contains files of other "
+                    "tools (expected a recorded bundle); leave out --bundles"
+                )
+            if run.kind == "clean":
+                yield from _run_members(bundle, run, private)
+
+
+def _published_runs(bundle: Bundle) -> Iterator[Run]:
+    return (run for boot in bundle.boots for run in boot.runs if run.kind == "clean")
+
+
+def _host_member(boot: Boot, private: PrivateStrings) -> _Member:
+    host = redact_host(boot.host_fields, _cleaner(private), Counter())
+    return _json_member(f"{boot.folder}/host.json", "host", host)
+
+
+def _run_members(bundle: Bundle, run: Run, private: PrivateStrings) -> Iterator[_Member]:
+    outputs = [
+        _Member(name=name, collector="workload", content=_output(bundle, name, private))
+        for name in (f"{run.folder}/{output}" for output in OUTPUTS)
+        if bundle.size(name) is not None
+    ]
+    yield from outputs
+    for text in (*run.point, *run.point.values()):
+        if private.remove(text) != text:
+            raise InputError(
+                f"{bundle.path}: the parameters of {run.folder} contain a private string; leave "
+                "out --bundles"
+            )
+    name = f"{run.folder}/run.json"
+    kept = _kept(bundle, name, RUN_FIELDS, private)
+    captures = [member.capture for member in outputs]
+    yield _json_member(name, "record", {**kept, "captures": captures})
+
+
+def _output(bundle: Bundle, name: str, private: PrivateStrings) -> bytes:
+    content = bundle.read(name)
+    text = content.decode(errors="replace")
+    if private.remove(text) != text:
+        raise InputError(
+            f"{bundle.path}: {name} contains a private string, an address or a path (expected only "
+            "results); leave out --bundles"
+        )
+    return content
+
+
+def _kept(
+    bundle: Bundle, name: str, fields: tuple[str, ...], private: PrivateStrings
+) -> dict[str, object]:
+    value = convert(parse_json(bundle.read(name), name), dict[str, object], name)
+    clean = _cleaner(private)
+    return {field: clean(value[field]) for field in fields if field in value}
+
+
+def _cleaner(private: PrivateStrings) -> Callable[[object], object]:
+    def clean(value: object) -> object:
+        if isinstance(value, str):
+            return private.remove(value)
+        if isinstance(value, Mapping):
+            return {private.remove(str(key)): clean(item) for key, item in value.items()}
+        return [clean(item) for item in value] if isinstance(value, list) else value
+
+    return clean
+
+
+def _json_member(name: str, collector: str, value: object) -> _Member:
+    content = json.dumps(value, indent=1).encode() + b"\n"
+    return _Member(name=name, collector=collector, content=content)
+
+
+def _archive(members: list[_Member]) -> bytes:
+    """Return a tar archive; the output is deterministic."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for member in members:
+            header = tarfile.TarInfo(member.name)
+            header.size = len(member.content)
+            archive.addfile(header, io.BytesIO(member.content))
+    return buffer.getvalue()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rows and points of the section account as tests of findings and reports need them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from schedperf.evidence.account.record import (
+    PARTS,
+    Account,
+    AccountPoint,
+    AccountRow,
+    AccountSide,
+    Kind,
+    OtherLoad,
+    Part,
+    PartChange,
+)
+
+_ROW = AccountRow(
+    row="new-0", side="new", workload="hackbench -g {groups}", point="groups=4", kind="waiting",
+    basis="operation", unit="s/message", n_base=5, n_new=5, replication="runs", base=40e-6,
+    new=60e-6, ratio=1.5, ci_low=1.4, ci_high=1.6, p=0.001, q=0.002, changed=True, values_base=(),
+    values_new=(),
+)  # fmt: skip
+_AT = {"side": "new", "workload": _ROW.workload, "point": _ROW.point}
+# Times of base and new per message.
+TIMES: dict[Part, tuple[float, float]] = {
+    "user": (5e-6, 5e-6),
+    "system": (35e-6, 36e-6),
+    "waiting": (40e-6, 60e-6),
+    "blocked": (20e-6, 19e-6),
+}
+
+
+def account_row(kind: Kind = "waiting", **changes: Any) -> AccountRow:
+    """Return a row of a kind, which rose from 40 us to 60 us per message."""
+    return replace(_ROW, kind=kind, **changes)
+
+
+def account_point(parts: Sequence[Part] = PARTS, **changes: Any) -> AccountPoint:
+    """Return a point with these parts of ``TIMES``; the others were not measured."""
+    whole = sum(TIMES[part][0] for part in parts)
+    point = AccountPoint(
+        **_AT,
+        basis="operation",
+        unit="s/message",
+        n_base=5,
+        n_new=5,
+        replication="runs",
+        all=_change(None, whole, sum(TIMES[part][1] for part in parts), whole),
+        parts=tuple(_change(part, *TIMES[part], whole) for part in parts),
+        missing=tuple(part for part in PARTS if part not in parts),
+    )
+    return replace(point, **changes)
+
+
+def _change(part: Part | None, base: float, new: float, whole: float) -> PartChange:
+    value = (new - base) / whole
+    return PartChange(
+        part=part, base=base, new=new, contribution=value, ci_low=value - 0.02,
+        ci_high=value + 0.02,
+    )  # fmt: skip
+
+
+def other_commands(*used: tuple[str, float, float], **changes: Any) -> tuple[OtherLoad, ...]:
+    """Return the CPU time of commands, in s of base and new; the first is that of all ("")."""
+    return tuple(
+        OtherLoad(**{**_AT, **changes}, command=command, base=base, new=new)
+        for command, base, new in used
+    )
+
+
+def account_of(*rows: AccountRow, **changes: Any) -> Account:
+    """Return the section with these rows and one point."""
+    data = Account(
+        sides=tuple(
+            AccountSide(
+                side=side, runs=5, kind="clean", measured=5, lost=0, left_out=0, unresolved=0
+            )
+            for side in ("base", "new")
+        ),
+        points=(account_point(),), rows=rows, others=(), notes=(),
+    )  # fmt: skip
+    return replace(data, **changes)

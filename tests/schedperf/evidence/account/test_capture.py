@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The account of one run: what a damaged file may hold, and how the time is divided."""
+
+import json
+from typing import Any
+
+import pytest
+
+from schedperf.evidence.account.capture import (
+    LARGEST_BYTES,
+    MOST_OTHERS,
+    AccountFile,
+    parse_account,
+    parts_of,
+)
+from schedperf.evidence.account.record import Part
+from schedperf.model.errors import BundleError
+from schedperf_collectors.account import MOST_OTHERS as MOST_OTHERS_OF_COLLECTOR
+from schedperf_collectors.account import SCHEMA
+from tests.schedperf.evidence.account.conftest import FILE, write_account
+
+USAGE = {"utime_s": 0.8, "stime_s": 0.2}
+
+
+def parse(**changes: Any) -> AccountFile:
+    return parse_account(write_account(**changes).encode(), "run")
+
+
+def test_the_file_of_the_collector_is_read() -> None:
+    file = parse(lost=None, others=[{"command": "a", "cpu_s": 0.5}] * MOST_OTHERS_OF_COLLECTOR)
+    assert FILE["schema"] == SCHEMA
+    assert (file.lost, file.tasks, file.lifetime_s, file.blocked_s) == (None, 4, 5.0, 1.0)
+    assert len(file.others) == MOST_OTHERS_OF_COLLECTOR
+    longest = [{"command": "\x01" * 15, "cpu_s": 0.123456789012345678}] * MOST_OTHERS_OF_COLLECTOR
+    assert len(json.dumps({**FILE, "others": longest}, indent=1)) < LARGEST_BYTES
+
+
+def test_unknown_fields_are_ignored_and_long_commands_are_cut() -> None:
+    file = parse(new_field={"a": [1]}, others=[{"command": "w" * 9999, "cpu_s": 1, "pids": 3}])
+    assert file.others[0].cpu_s == 1.0
+    assert len(file.others[0].command) == 300
+
+
+def test_tasks_are_never_blocked_for_less_than_no_time() -> None:
+    # The clocks of the times differ.
+    assert parse(lifetime_s=3.9).blocked_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"schema": "schedperf/account/2"}, r'\$\.schema is "schedperf/account/2" \(expected'),
+        ({"schema": "schedperf/load/1"}, r'\$\.schema is "schedperf/load/1" \(expected'),
+        ({"schema": None}, r"\$\.schema is null"),
+        ({"waiting_s": -0.001}, r"\$\.waiting_s is -0.001 \(expected float >= 0"),
+        ({"lifetime_s": 1e13}, r"\$\.lifetime_s is 10000000000000.0 \(expected float <= 1"),
+        ({"lifetime_s": 1e999}, r"invalid number Infinity"),
+        ({"exec_s": float("nan")}, r"invalid number NaN"),
+        ({"recorder_cpu_s": float("-inf")}, r"invalid number -Infinity"),
+        ({"user_s": None}, r"\$\.user_s is null"),
+        ({"system_s": "1"}, r'\$\.system_s is "1" \(expected float'),
+        ({"tasks": -1}, r"\$\.tasks is -1"),
+        ({"tasks": 2.5}, r"\$\.tasks is 2.5 \(expected int"),
+        ({"lost": 2**63}, r"number too large"),
+        ({"left_out": 10**4000}, r"number too large"),
+        ({"others": [{"command": "a", "cpu_s": 1.0}] * (MOST_OTHERS + 1)}, r"\$\.others"),
+        ({"others": [{"command": 7, "cpu_s": 1.0}]}, r"\$\.others\[0\]\.command is 7"),
+        ({"others": [{"command": "a", "cpu_s": -1.0}]}, r"\$\.others\[0\]\.cpu_s is -1.0"),
+        ({"others": [{"command": "a"}]}, r"\$\.others\[0\]\.cpu_s is missing"),
+        ({"others": {"a": 1.0}}, r"\$\.others is"),
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_line(changes: dict[str, Any], problem: str) -> None:
+    content = json.dumps({**FILE, **changes})
+    with pytest.raises(BundleError, match=problem) as caught:
+        parse_account(content.encode(), "run")
+    assert str(caught.value).startswith("run: ")
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", [*FILE])
+def test_a_missing_field_is_named(name: str) -> None:
+    content = json.dumps({key: value for key, value in FILE.items() if key != name})
+    with pytest.raises(BundleError, match=rf"^run: \$\.{name} is missing"):
+        parse_account(content.encode(), "run")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"\x00", b"\xff\xfe", b"[" * 5000, b'{"a": 1, "a": 2}']
+)
+def test_what_is_no_account_is_refused(content: bytes) -> None:
+    with pytest.raises(BundleError, match="^run: ") as caught:
+        parse_account(content, "run")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_every_truncation_is_refused() -> None:
+    content = write_account().encode()
+    for end in range(len(content)):
+        with pytest.raises(BundleError, match="^run: "):
+            parse_account(content[:end], "run")
+
+
+@pytest.mark.parametrize(
+    ("ticks_per_s", "tasks", "user_s"),
+    [
+        # 250 ticks of 4 tasks divide the time well enough.
+        (250, 4, 0.8),
+        (250, 25, 0.8),
+        (250, 26, 0.2),
+        (100, 11, 0.2),
+        (1000, 100, 0.8),
+        (None, 4, 0.2),
+        (250, 0, 0.8),
+    ],
+)
+def test_ticks_divide_the_time_of_short_tasks(
+    ticks_per_s: int | None, tasks: int, user_s: float
+) -> None:
+    parts = parts_of(USAGE, parse(tasks=tasks), ticks_per_s)
+    expected: dict[Part, float] = {
+        "user": user_s, "system": 1.0 - user_s, "waiting": 3.0, "blocked": 1.0,
+    }  # fmt: skip
+    assert parts == pytest.approx(expected)
+
+
+def test_tasks_without_ticks_keep_the_division_of_the_resource_usage() -> None:
+    parts = parts_of(USAGE, parse(user_s=0.0, system_s=0.0, tasks=999), None)
+    assert (parts["user"], parts["system"]) == (0.8, 0.2)
+
+
+def test_without_an_account_there_is_cpu_time_only() -> None:
+    assert parts_of(USAGE, None, 250) == {"user": 0.8, "system": 0.2}
+
+
+def test_no_part_is_negative_by_rounding() -> None:
+    for number in range(1, 200):
+        file = parse(tasks=9999, user_s=number / 10, system_s=0.0)
+        parts = parts_of({"utime_s": number / 7, "stime_s": 0.1}, file, 250)
+        assert parts["system"] == 0.0

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which changes of the time of the workload's tasks become findings."""
+
+from typing import Any
+
+from schedperf.evidence.account.findings import MOST_FINDINGS, account_changes
+from tests.account_records import (
+    account_of,
+    account_point,
+    account_row,
+    other_commands,
+)
+from tests.schedperf.evidence.account.conftest import Analyse, run_of, runs_of
+
+WAITING = account_row("waiting", row="new-3")
+BLOCKED = account_row(
+    "blocked", row="new-4", base=20e-6, new=19e-6, ratio=0.95, ci_low=0.94, ci_high=0.96
+)
+SYSTEM = account_row(
+    "system", row="new-2", base=35e-6, new=36e-6, ratio=1.03, ci_low=1.02, ci_high=1.04
+)
+LOAD = other_commands(("", 0.5, 5.5), ("stress-ng", 0.0, 4.0), ("sshd", 0.1, 0.2), ("x", 0.0, 0.1))
+
+
+def test_waiting_for_a_cpu_names_the_commands_that_used_them() -> None:
+    [found] = account_changes(account_of(WAITING, others=LOAD))
+    assert found.claim == (
+        "groups=4: time that the workload's tasks waited for a CPU per message 40 us -> 60 us, "
+        "+50.0% (95% CI [+40%, +60%], +20 pp of all thread-time): runnable, but not running; "
+        "other commands used 0.5 s -> 5.5 s of CPU time per run, most: stress-ng 0 s -> 4 s, "
+        "sshd 100 ms -> 200 ms, x 0 ms -> 100 ms"
+    )
+    assert (found.id, found.evidence) == ("account_changes#new-3", ("account#new-3",))
+    assert (found.better, found.bearing, found.n) == ("lower", "reason", (5, 5))
+    assert found.metric == "waiting time per message"
+
+
+def test_commands_that_used_less_or_no_waiting_name_nobody() -> None:
+    for rows, others in ((SYSTEM, LOAD), (WAITING, other_commands(("", 5.5, 0.5), ("a", 0, 0.1)))):
+        [found] = account_changes(account_of(rows, others=others))
+        assert "other commands" not in found.claim
+    elsewhere = other_commands(("", 0.5, 5.5), point="groups=9")
+    [found] = account_changes(account_of(WAITING, others=elsewhere))
+    assert "other commands" not in found.claim
+
+
+def test_blocked_time_is_an_effect_of_another_part() -> None:
+    [alone] = account_changes(account_of(BLOCKED))
+    assert alone.bearing == "reason"
+    assert alone.claim.startswith("groups=4: time that the workload's tasks were blocked per ")
+    found = list(account_changes(account_of(BLOCKED, SYSTEM, WAITING)))
+    assert [(each.metric.split()[0], each.bearing) for each in found] == [
+        ("waiting", "reason"), ("system", "reason"), ("blocked", "effect"),
+    ]  # fmt: skip
+    unchanged = account_row("waiting", changed=False)
+    [found_alone] = account_changes(account_of(BLOCKED, unchanged))
+    assert found_alone.bearing == "reason"
+
+
+def test_another_workload_or_point_is_no_cause_of_blocked_time() -> None:
+    for field in ("workload", "point"):
+        other: dict[str, Any] = {field: "other"}
+        data = account_of(
+            BLOCKED, account_row("waiting", row="new-9", **other),
+            points=(account_point(), account_point(**other)),
+        )  # fmt: skip
+        assert [each.bearing for each in account_changes(data)] == ["reason", "reason"]
+
+
+def test_what_did_not_change_is_no_finding() -> None:
+    for changed in (False, None):
+        assert not [*account_changes(account_of(account_row(changed=changed)))]
+    assert not [*account_changes(account_of(account_row("cpu"), account_row("tasks")))]
+    assert not [*account_changes(account_of(WAITING, points=()))]
+
+
+def test_a_few_findings_per_side_are_the_largest_contributions() -> None:
+    points = [f"groups={number}" for number in range(3)]
+    data = account_of(
+        *(
+            account_row(kind, row=f"{side}-{point}-{kind}", point=point, side=side)
+            for side in ("new", "new2")
+            for point in points
+            for kind in ("system", "waiting", "blocked")
+        ),
+        points=tuple(
+            account_point(point=point, side=side) for side in ("new", "new2") for point in points
+        ),
+    )
+    found = list(account_changes(data))
+    assert [each.side for each in found] == ["new"] * MOST_FINDINGS + ["new2"] * MOST_FINDINGS
+    assert {each.metric for each in found} == {"waiting time per message"}
+
+
+def test_without_all_parts_there_is_no_share_of_all_time() -> None:
+    data = account_of(SYSTEM, points=(account_point(("user", "system")),))
+    [found] = account_changes(data)
+    assert " pp " not in found.claim
+
+
+def test_a_part_that_was_zero_has_both_values() -> None:
+    zero = account_row("waiting", base=0.0, ratio=None, ci_low=None, ci_high=None)
+    [found] = account_changes(account_of(zero))
+    assert found.claim.startswith("groups=4: time that the workload's tasks waited for a CPU per")
+    assert "0 us -> 60 us (+20 pp of all thread-time): " in found.claim
+    assert (found.value, found.ci) == (None, None)
+
+
+def test_runs_beside_a_load_have_the_finding(analyse: Analyse) -> None:
+    values = (3.0, 3.1, 2.9, 3.05, 2.95)
+    load = {"others": [{"command": "stress-ng", "cpu_s": 4.0}], "others_cpu_s": 4.5}
+    base = runs_of("waiting", values)
+    new = runs_of("waiting", [2 * each for each in values], changes=load)
+    [found] = account_changes(analyse(base, new))
+    assert found.clause.startswith("time that the workload's tasks waited for a CPU per message ")
+    assert "most: stress-ng 0 s -> 4 s" in found.details
+    assert [*account_changes(analyse([run_of()] * 3, [run_of()] * 3))] == []

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine made of processes, and the job file of its nights: real recorder, real bundles."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from schedperf.inputs.bundle.open import open_bundle
+from tests.collectors.boots.test_machine import HERE, HOOK, ProcessMachine
+
+LIMIT_S = 600
+# The kernel `two` is slower. The values differ by run, but not from night to night.
+WORKLOAD = """\
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+echo x >>"$MACHINE/count"
+n=$(wc -l <"$MACHINE/count")
+score=$((100 + n % 3))
+[ "$(cat /proc/sys/kernel/osrelease)" != "$(cat "$MACHINE/slow")" ] || score=$((score + 60))
+echo "score: $score"
+"""
+MAIL = """\
+allow = ["sched-perf@lab.example"]
+
+[site]
+name = "Example lab"
+domain = "lab.example"
+from = "schedperf <schedperf@lab.example>"
+contact = "perf-team@lab.example"
+list = "sched-perf@lab.example"
+base_url = "https://lab.example/schedperf"
+"""
+__all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "ProcessMachine"]
+
+
+class Lab:
+    """A machine and its job file."""
+
+    def __init__(self, folder: Path, machine: ProcessMachine) -> None:
+        self.folder = folder
+        self.machine = machine
+        self.job = folder / "night.toml"
+        self.out = folder / "nights"
+        (folder / "hook").write_text(HOOK.read_text())
+        (folder / "hook").chmod(0o755)
+        self.program = folder / "benchmark"
+        self.program.write_text(WORKLOAD)
+        self.program.chmod(0o755)
+        (folder / "commits").mkdir()
+        for number, release in enumerate(("one", "two"), 1):
+            commit = {"commit": str(number) * 40, "subject": f"sched: change {number}"}
+            (folder / "commits" / f"{release}.json").write_text(json.dumps(commit))
+        (folder / "outbox").mkdir()
+        (folder / "outbox" / "mail.toml").write_text(MAIL)
+        self.environment = machine.environment()
+        self.slow("two")
+        self.write_job()
+
+    def slow(self, release: str) -> None:
+        """Plant a slow kernel."""
+        (self.machine.folder / "slow").write_text(f"{release}\n")
+
+    def write_job(self, *, boots: int = 2, plan: str = "", machine: str = "") -> None:
+        """Write the job file."""
+        self.job.write_text(
+            '[site]\noutbox = "outbox"\npublic = ["score"]\n'
+            f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
+            f"settle = 0\n{machine}"
+            f'[[job]]\nname = "score"\nrun = ["{self.program}"]\nruns = 2\nwarmup = 0\n'
+            'with = ["none"]\nmetric = ["score[s,lower]=score: (.*)"]\n'
+            '[kernel]\nreference = "one"\nnew = "two"\nsources = "commits"\n'
+            f"[plan]\nboots = {boots}\nretest = {boots}\n{plan}"
+        )
+
+    def command(self, *words: str) -> list[str]:
+        """Return a command that runs as on the controller of the machine."""
+        return self.machine.command(sys.executable, "-m", "schedperf", *words)
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Start the night."""
+        return subprocess.Popen(
+            self.command("night", "run", str(self.job), *options),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *options: str) -> tuple[int, str]:
+        """Run the night; return its exit status and what it prints."""
+        process = self.start(*options)
+        _, errors = process.communicate(timeout=LIMIT_S)
+        return process.returncode, errors
+
+    def status(self) -> subprocess.CompletedProcess[str]:
+        """Return what `night status` prints."""
+        return subprocess.run(
+            self.command("night", "status", str(self.job)),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return the states of all nights."""
+        return [json.loads(path.read_text()) for path in sorted(self.out.glob("2*/state.json"))]
+
+    def count_runs(self, name: str) -> int:
+        """Return the number of runs of a complete bundle."""
+        (path,) = self.out.glob(f"2*/{name}.tar")
+        bundle = open_bundle(path)
+        assert bundle.complete
+        return len(bundle.runs)
+
+    def write_program(self, name: str, script: str, then: str = "") -> None:
+        """Write a program beside the job file: a hook of the machine."""
+        (self.folder / name).write_text(f"#!/bin/sh\n{script}\n{then}")
+        (self.folder / name).chmod(0o755)
+
+    def await_step(self, name: str, *, of: int = 0) -> None:
+        """Wait until a step of a night has begun."""
+        self.await_that(
+            name,
+            lambda: any(state["steps"].get(name, {}).get("began") for state in self.states()[of:]),
+        )
+
+    def await_boot(self, recording: str) -> None:
+        """Wait until a recording has finished a boot."""
+        pattern = f"2*/{recording}.boots/state.json"
+        self.await_that(
+            recording,
+            lambda: any(json.loads(path.read_text())["done"] for path in self.out.glob(pattern)),
+        )
+
+    def install_kernels(self) -> None:
+        """Give the kernels their images."""
+        self.run_there("mount", "-t", "tmpfs", "none", "/boot")
+        for release in ("one", "two"):
+            self.run_there("sh", "-c", f"echo {release} >/boot/vmlinuz-{release}")
+
+    def emulate(self) -> None:
+        """Let the machine look like one of QEMU TCG."""
+        text = Path("/proc/cpuinfo").read_text()
+        model = "model name\t: QEMU TCG CPU version 2.5+"
+        cpuinfo = self.folder / "cpuinfo"
+        cpuinfo.write_text(re.sub(r"^model name\s*:.*$", model, text, flags=re.MULTILINE))
+        self.run_there("mount", "--bind", str(cpuinfo), "/proc/cpuinfo")
+        # The CPU itself would name the hypervisor of this machine.
+        if Path("/dev/cpu/0/cpuid").exists():
+            self.run_there("mount", "--bind", "/dev/null", "/dev/cpu/0/cpuid")
+
+    def run_there(self, *words: str) -> None:
+        """Run a command in the machine's mount namespace."""
+        subprocess.run(self.machine.command(*words), check=True, capture_output=True)
+
+    def await_there(self, pattern: str) -> None:
+        """Wait until a file exists in the machine's mount namespace."""
+        look = self.machine.command("sh", "-c", f"ls {pattern}")
+        self.await_that(pattern, lambda: subprocess.run(look, capture_output=True).returncode == 0)
+
+    @staticmethod
+    def await_that(what: str, is_so: Callable[[], bool]) -> None:
+        """Wait until something is true."""
+        until = time.monotonic() + LIMIT_S
+        while not is_so():
+            assert time.monotonic() < until, what
+            time.sleep(0.02)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill a night at once, without its commands."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Nights of a machine made of processes: recorded, compared, retested, killed and gone on."""
+
+import os
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.schedperf.lab.night.machines import Lab, kill
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root"),
+]
+
+
+@pytest.mark.slow
+def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
+    night = lab.start()
+    lab.await_boot("night")
+    kill(night)
+    night = lab.start()
+    lab.await_step("compare")
+    kill(night)
+    night = lab.start()
+    lab.await_boot("retest")
+    kill(night)
+    status, errors = lab.run()
+    assert status == 0, errors
+    (state,) = lab.states()
+    assert state["outcome"].startswith("regression, retested; mail held in ")
+    assert "boots" in state["outcome"].partition(" by: ")[2].split(", ")
+    assert state["verdict"] == state["retest"] == "regression"
+    assert not state["failed"]
+    assert "score: worse: +" in state["steps"]["compare"]["result"]
+    assert "score: worse: +" in state["steps"]["confirm"]["result"]
+    for name in ("night-base", "night-new", "retest-base", "retest-new"):
+        assert lab.count_runs(name) >= 4
+    # The machine is free, and runs its default kernel.
+    assert (lab.machine.folder / "release").read_text() == "one\n"
+    assert not (lab.machine.folder / "lib/schedperf/boots/claim.json").exists()
+    (mail,) = (lab.folder / "outbox").glob("held/*.eml")
+    assert "score" in mail.read_text()
+    assert list((lab.out / "pages").glob("r/*/index.html"))
+    screen = lab.status()
+    assert screen.returncode == 0
+    assert max(map(len, screen.stdout.splitlines())) <= 80
+    assert "4 of 4 boots" in screen.stdout
+    assert "ended: regression, retested" in screen.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="/proc/cpuinfo has another form")
+def test_emulated_night_acts_only_if_the_job_says_so(lab: Lab) -> None:
+    lab.emulate()
+    status, errors = lab.run()
+    assert status == 0, errors
+    (state,) = lab.states()
+    assert state["outcome"].startswith("emulated, so no verdict; slower: score +")
+    assert "plan.act_on_emulated is not set" in state["outcome"]
+    assert "retest" not in state["steps"]
+    assert state["verdict"] is None
+    lab.write_job(plan="act_on_emulated = true\n")
+    status, errors = lab.run()
+    assert status == 0, errors
+    state = lab.states()[-1]
+    assert state["id"].endswith("-2")
+    assert "hardware" in state["outcome"].partition(" by: ")[2].split(", ")
+    (path,) = (lab.folder / "outbox").glob("held/*.json")
+    assert "emulat" in path.read_text()
+
+
+def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
+    lab.slow("none")
+    lab.write_job(boots=1)
+    night = lab.start()
+    lab.await_boot("night")
+    status, errors = lab.run()
+    assert status == 2
+    assert "another night runs (process" in errors
+    assert lab.run("--unfinished") == (0, "")
+    screen = lab.status().stdout
+    # The second boot may have begun.
+    assert "1 of 2 boots" in screen or "2 of 2 boots" in screen
+    assert "running: record: boot the kernels alternately" in screen
+    night.terminate()
+    _, errors = night.communicate()
+    assert night.returncode == 143
+    assert errors.splitlines()[-1].startswith("schedperf: error: interrupted; run the night again")
+    (state,) = lab.states()
+    assert state["steps"]["record"]["failures"] == 0
+    assert "go on with: schedperf night run" in lab.status().stdout
+    status, errors = lab.run("--unfinished")
+    assert status == 0, errors
+    (state,) = lab.states()
+    assert list(state["steps"]) == ["prepare", "record", "compare"]
+    assert state["outcome"].startswith("inconclusive")
+    assert lab.run("--unfinished") == (0, "")
+    assert len(lab.states()) == 1
+
+
+def test_same_kernels_as_in_the_night_before(lab: Lab) -> None:
+    lab.install_kernels()
+    lab.slow("none")
+    lab.write_job(boots=1)
+    status, errors = lab.run()
+    assert status == 0, errors
+    status, errors = lab.run()
+    assert status == 0, errors
+    first, second = lab.states()
+    assert list(second["steps"]) == ["prepare"]
+    assert not second["failed"]
+    assert second["outcome"].startswith(
+        f"same kernels as in the night {first['id']} (base one, new two), so nothing is recorded"
+    )
+    # The night before has no result of its own, but stands for the one before it.
+    assert lab.run()[0] == 0
+    assert list(lab.states()[-1]["steps"]) == ["prepare"]
+    night = lab.start("--again")
+    lab.await_step("record", of=3)
+    kill(night)
+
+
+def test_kernel_that_does_not_boot(lab: Lab) -> None:
+    lab.write_job(boots=1)
+    (lab.machine.folder / "broken").write_text("two\n")
+    status, errors = lab.run()
+    assert status == 1
+    assert "failed in record" in errors
+    assert "one booted, expected two" in errors
+    (state,) = lab.states()
+    assert state["failed"]
+    assert lab.status().returncode == 1
+
+
+def test_outside_the_hours_nothing_is_booted(lab: Lab) -> None:
+    begin = datetime.now() + timedelta(hours=2)  # noqa: DTZ005 # hours are local
+    hours = f"{begin:%H:%M}-{begin + timedelta(hours=1):%H:%M}"
+    lab.write_job(machine=f'hours = "{hours}"\n')
+    for _ in range(4):
+        status, errors = lab.run()
+        assert status == 1, errors
+        assert f"lab: outside its hours ({hours})" in errors
+    (state,) = lab.states()
+    assert state["outcome"] is None
+    assert not list(lab.out.glob("2*/night*"))
+    assert "waiting" in lab.status().stdout
+
+
+def test_program_that_changes_during_the_night(lab: Lab) -> None:
+    lab.write_job(boots=1)
+    night = lab.start()
+    lab.await_boot("night")
+    lab.program.write_text(lab.program.read_text() + "# another one\n")
+    _, errors = night.communicate()
+    assert night.returncode == 1, errors
+    assert "the program changed on lab during the night" in errors
+    (state,) = lab.states()
+    assert state["failed"]
+    assert lab.count_runs("night-base") == 2
+
+
+def test_unreachable_machine_ends_the_third_try(lab: Lab) -> None:
+    environment = {**lab.machine.environment(), "SCHEDPERF_SSH": "sh -c 'exit 255'"}
+    lab.environment = environment
+    for status in (75, 75, 1):
+        found, errors = lab.run()
+        assert found == status
+        assert "ssh:root@lab: not reachable" in errors
+    (state,) = lab.states()
+    assert state["failed"]
+    assert state["outcome"].startswith("failed in prepare")
+
+
+@pytest.mark.slow
+def test_disk_that_fills_stops_the_recording(lab: Lab) -> None:
+    lab.out.mkdir()
+    lab.run_there("mount", "-t", "tmpfs", "-o", "size=64m", "none", str(lab.out))
+    night = lab.start()
+    lab.await_there(f"{lab.out}/*/night.boots/state.json")
+    lab.run_there("dd", "if=/dev/zero", f"of={lab.out}/old", "bs=1M", "count=59")
+    _, errors = night.communicate()
+    assert night.returncode == 1, errors
+    assert "of the disk free (expected 10% or more)" in errors
+    assert "boots recorded" in errors
