@@ -3,6 +3,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from schedperf.evidence.account.record import (
     ON_CPU,
     PARTS,
@@ -17,6 +19,7 @@ from schedperf.evidence.account.record import (
     describe_others,
     write_points,
 )
+from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf.model.units import format_measure
@@ -36,6 +39,8 @@ WIDEST = 2.0
 # Lines that a text of one screen shows.
 MOST_LINES = 3
 MOST_ROWS = 10
+# Points of a sweep that are drawn.
+MOST_DRAWN = 6
 # Rows that a page shows even if they did not change: CPU time and its parts.
 LEAST_ROWS = 5
 
@@ -95,8 +100,14 @@ def account(comparison: Comparison) -> Iterator[Block]:
     lines = time_lines(comparison)
     if lines:
         yield lines
-    for point in data.points:
-        yield draw_point(point)
+    subjects = dict.fromkeys((point.workload, point.point) for point in data.points)
+    for workload, at in list(subjects)[:MOST_DRAWN]:
+        yield draw_points(
+            [each for each in data.points if (each.workload, each.point) == (workload, at)]
+        )
+    if len(subjects) > MOST_DRAWN:
+        left = count_of(len(subjects) - MOST_DRAWN, "more point")
+        yield Text(text=f"{left}: in the table", tone="muted")
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
     for _, subject, rows in by_subject(data.rows):
         ordered = gather_twins(rows)
@@ -126,65 +137,114 @@ def describe_point(point: AccountPoint, data: Account) -> Iterator[str]:
     named = f"{at}: " if at else ""
     has_sides = len({each.side for each in data.points}) > 1
     side = f"{point.side}: " if has_sides else ""
-    per = point.unit.partition("/")[2]
-    what = "thread-time" if not point.missing else "CPU time of the workload's tasks"
-    parts = sorted(point.parts, key=lambda change: -abs(change.contribution))
-    missing = [PART_NAMES[part] for part in point.missing]
-    unknown = f"; {' or '.join(missing)}: not measured" if missing else ""
-    n = count_units(point.n_base, point.n_new, point.replication)
-    alone = ", no interval" if point.all.ci_low is None else ""
+    parts = ", ".join(f"{PART_NAMES[part]} {text}" for part, text in contributions_of(point))
+    unknown = "".join(f"; {text}" for text in filter(None, [name_missing(point)]))
+    whose = "" if not point.missing else " of the workload's tasks"
     yield (
-        f"{side}{named}{what} per {per} {format_change(1.0 + point.all.contribution)}: "
-        f"{', '.join(map(_contribution, parts))}{unknown} ({n}{alone})"
+        f"{side}{named}{name_quantity(point, whose)} {change_of(point)}: {parts}{unknown} "
+        f"({count_sample(point)})"
     )
+    yield from filter(None, [name_others(point, data)])
+
+
+def name_quantity(point: AccountPoint, whose: str = "") -> str:
+    """Return what the parts of a point add up to: ``thread-time per message``.
+
+    :param whose: words after the name of the time
+    """
+    what = "CPU time" if point.missing else "thread-time"
+    return f"{what}{whose} per {point.unit.partition('/')[2]}"
+
+
+def change_of(point: AccountPoint) -> str:
+    """Return the change of all parts together: ``+47.5%``."""
+    return format_change(1.0 + point.all.contribution)
+
+
+def contributions_of(
+    point: AccountPoint, most_intervals: int = len(PARTS)
+) -> Iterator[tuple[Part, str]]:
+    """Yield each part with its contribution, ``+25 pp [-5.1, +54]``, the largest first.
+
+    :param most_intervals: number of the first parts that have their interval
+    """
+    changes = sorted(point.parts, key=lambda change: -abs(change.contribution))
+    for rank, change in enumerate(changes):
+        if change.part is not None:
+            yield change.part, _contribution(change, has_interval=rank < most_intervals)
+
+
+def name_missing(point: AccountPoint) -> str:
+    """Return which parts are unknown: ``waiting for a CPU or blocked: not measured``; or ""."""
+    names = " or ".join(PART_NAMES[part] for part in point.missing)
+    return f"{names}: not measured" if names else ""
+
+
+def count_sample(point: AccountPoint) -> str:
+    """Return how many units were compared: ``8 pairs``."""
+    n = count_units(point.n_base, point.n_new, point.replication)
+    return f"{n}, no interval" if point.all.ci_low is None else n
+
+
+def name_others(point: AccountPoint, data: Account) -> str:
+    """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or ""."""
     waiting = sum(each.contribution for each in point.parts if each.part == "waiting")
-    others = describe_others(point, data.others)
-    if others and waiting > 0.0:
-        yield others
+    return describe_others(point, data.others) if waiting > 0.0 else ""
 
 
-def _contribution(change: PartChange) -> str:
-    assert change.part is not None
+def _contribution(change: PartChange, *, has_interval: bool) -> str:
     interval = ""
-    if change.ci_low is not None and change.ci_high is not None:
+    if has_interval and change.ci_low is not None and change.ci_high is not None:
         ends = f"{write_points(change.ci_low)}, {write_points(change.ci_high)}"
         is_wide = change.ci_high - change.ci_low > WIDEST
         interval = f" [{'too wide' if is_wide else ends}]"
-    return f"{PART_NAMES[change.part]} {write_points(change.contribution)} pp{interval}"
+    return f"{write_points(change.contribution)} pp{interval}"
 
 
-def draw_point(point: AccountPoint) -> Parts:
-    """Return the stacked bars of base and of the new side."""
-    longest = max(point.all.base, point.all.new)
-    bars = [
-        PartsBar(
-            label=side,
-            place=side_place(side),
-            total=_measure(_amount(point.all, side), point),
-            segments=tuple(
-                Segment(
-                    number=PARTS.index(change.part),
-                    name=PART_NAMES[change.part],
-                    width=round(100.0 * _amount(change, side) / longest, 2),
-                    text=_measure(_amount(change, side), point),
-                )
-                for change in point.parts
-                if change.part is not None
-            ),
-        )
-        for side in ("base", point.side)
-    ]
-    subject = ", ".join(filter(None, (point.workload, point.point)))
-    per = point.unit.partition("/")[2]
+def draw_points(points: Sequence[AccountPoint], names: Mapping[str, str] | None = None) -> Parts:
+    """Return stacked bars of base and of each new side, over one scale.
+
+    Sides whose parts or unit differ from those of the first one are left out.
+
+    :param points: points of one workload and point, one per new side; not empty
+    :param names: label of each side; None for the names of the sides
+    """
+    first = points[0]
+    alike = [each for each in points if (each.missing, each.unit) == (first.missing, first.unit)]
+    totals = [first.all.base, *(each.all.new for each in alike)]
+    bars = [_bar(BASE, [change.base for change in first.parts], first, totals)]
+    bars += [_bar(each.side, [change.new for change in each.parts], each, totals) for each in alike]
+    if names is not None:
+        bars = [replace(bar, label=names[bar.label]) for bar in bars]
+    subject = ", ".join(filter(None, (first.workload, first.point)))
+    per = first.unit.partition("/")[2]
     return Parts(caption=f"{subject}: time of its tasks per {per}", bars=tuple(bars))
 
 
-def _amount(change: PartChange, side: str) -> float:
-    return change.base if side == "base" else change.new
+def _bar(
+    side: str, amounts: Sequence[float], point: AccountPoint, totals: Sequence[float]
+) -> PartsBar:
+    """Return the bar of one side.
 
-
-def _measure(seconds: float, point: AccountPoint) -> str:
-    return format_measure(seconds, "s", point.all.base, point.all.new)
+    :param amounts: its time in each part of the point, in s
+    :param totals: thread-times of all sides, in s
+    """
+    whole = point.all.base if side == BASE else point.all.new
+    return PartsBar(
+        label=side,
+        place=side_place(side),
+        total=format_measure(whole, "s", *totals),
+        segments=tuple(
+            Segment(
+                number=PARTS.index(change.part),
+                name=PART_NAMES[change.part],
+                width=round(100.0 * amount / max(totals), 2),
+                text=format_measure(amount, "s", *totals),
+            )
+            for change, amount in zip(point.parts, amounts, strict=True)
+            if change.part is not None
+        ),
+    )
 
 
 def _describe_side(side: AccountSide) -> str:

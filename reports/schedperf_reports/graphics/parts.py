@@ -44,10 +44,12 @@ class PartsBar(Struct, frozen=True, kw_only=True):
 class Parts(Graphic, frozen=True, kw_only=True):
     """The bars of all sides.
 
+    :param has_amounts: whether the amount of a part is written into it
     :param words: blocks with the same content in words
     """
 
     bars: tuple[PartsBar, ...]
+    has_amounts: bool = True
     words: tuple[Block, ...] = ()
 
     def plain(self) -> tuple[Block, ...]:

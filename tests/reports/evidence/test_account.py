@@ -15,12 +15,13 @@ from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
 from schedperf_reports.evidence.account import (
     MEANING,
+    MOST_DRAWN,
     MOST_LINES,
     MOST_ROWS,
     TITLE,
     account,
     describe_point,
-    draw_point,
+    draw_points,
     time_lines,
 )
 from schedperf_reports.formats import Options, all_formats
@@ -138,7 +139,7 @@ def test_sides_and_workloads_are_named_if_there_are_several(describe: Describe) 
 
 
 def test_bars_have_one_scale_and_one_colour_per_part() -> None:
-    drawing = draw_point(account_point())
+    drawing = draw_points([account_point()])
     base, new = drawing.bars
     assert [(bar.label, bar.total) for bar in drawing.bars] == [
         ("base", "100 us"),
@@ -151,8 +152,27 @@ def test_bars_have_one_scale_and_one_colour_per_part() -> None:
     assert drawing.key == ((0, "user"), (1, "system"), (2, "waiting for a CPU"), (3, "blocked"))
     assert base.place != new.place
     assert drawing.plain() == ()
-    shown = draw_point(account_point(("waiting", "blocked")))
+    shown = draw_points([account_point(("waiting", "blocked"))])
     assert [number for number, _ in shown.key] == [2, 3]
+
+
+def test_all_sides_of_a_point_are_bars_of_one_drawing(describe: Describe) -> None:
+    points = (account_point(), account_point(side="new2"), account_point(point="groups=1"))
+    several, single = (block for block in describe(points=points) if isinstance(block, Parts))
+    assert [bar.label for bar in several.bars] == ["base", "new", "new2"]
+    assert [bar.label for bar in single.bars] == ["base", "new"]
+    # The total of a side without waiting is another quantity.
+    other = account_point(("user", "system"), side="new2")
+    assert [bar.label for bar in draw_points([account_point(), other]).bars] == ["base", "new"]
+
+
+def test_of_a_long_sweep_the_first_points_are_drawn(describe: Describe) -> None:
+    points = tuple(account_point(point=f"groups={n}") for n in range(MOST_DRAWN + 3))
+    blocks = describe(points=points)
+    assert sum(isinstance(block, Parts) for block in blocks) == MOST_DRAWN
+    assert "3 more points: in the table" in [
+        block.text for block in blocks if isinstance(block, Text)
+    ]
 
 
 def test_without_data_the_reason_is_there(make_comparison: Make) -> None:
@@ -173,7 +193,7 @@ def points_at(make_comparison: Make) -> dict[str, Any]:
 def test_the_page_draws_a_bar_per_side(make_comparison: Make) -> None:
     at = points_at(make_comparison)
     page = draw(with_account(make_comparison, account_of(points=(account_point(**at),))), "html")
-    [figure] = re.findall(r'<div class="parts">.*?</figure>', page, re.DOTALL)
+    [figure] = re.findall(r'<div class="stacked">.*?</figure>', page, re.DOTALL)
     assert figure.count('class="row"') == 2
     assert "all 120 us" in figure
 
@@ -231,7 +251,8 @@ def test_cpu_time_is_no_reason_for_a_longer_time(
     comparison = make_comparison(
         findings=tuple(account_changes(data)), sections={"account": Section.of(data)}
     )
-    why = draw_first_screen(comparison, shown_sections(comparison)).why
-    assert why.lead == lead
-    # Nor is the sum of user and system time worth a look.
-    assert [reason.evidence for reason in why.reasons] == ["account#new-0"]
+    screen = draw_first_screen(comparison, shown_sections(comparison))
+    assert screen.why.lead == lead
+    # The picture shows it. Nor is the sum of user and system time worth a look.
+    assert screen.time is not None
+    assert screen.why.reasons == ()

@@ -31,6 +31,7 @@ from schedperf_reports.page.first_screen.sentence import (
     rank_sides,
     write_sentence,
 )
+from schedperf_reports.page.first_screen.time import TimePicture, draw_time
 from schedperf_reports.page.first_screen.why import Why, explain
 from schedperf_reports.results.run_figures import scale_of
 from schedperf_reports.results.tails import find_distributions
@@ -156,6 +157,7 @@ class FirstScreen(Graphic, frozen=True, kw_only=True):
     :param strips: runs of the only result; None with several results or new sides
     :param changes: the drawn changes; None without any
     :param lines: changed cache lines; None if there are results
+    :param time: where the time of the workload's tasks went; None if it is unknown
     :param unseen: what was not measured; "" for nothing
     :param next: the first next step; None without one
     """
@@ -172,6 +174,7 @@ class FirstScreen(Graphic, frozen=True, kw_only=True):
     strips: Strips | None
     changes: Changes | None
     lines: Lines | None
+    time: TimePicture | None
     why: Why
     unseen: str
     next: Next | None
@@ -210,6 +213,8 @@ def draw_first_screen(
     told = rows[0] if rows and has_changed(comparison) else single
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     same = _rows_of_sides(comparison, rows[0]) if several and rows else []
+    names = _names_of(comparison)
+    time = draw_time(comparison, same or rows[:1], names)
     return FirstScreen(
         caption=write_sentence(comparison, rows),
         word=comparison.overall.verdict,
@@ -222,11 +227,10 @@ def draw_first_screen(
         comparable=_is_comparable(comparison),
         limits="; ".join(_limits(comparison, rows)),
         strips=draw_strips(single, labels) if single and not same else None,
-        changes=draw_sides(same, _names_of(comparison), len(rows) - 1)
-        if same
-        else draw_changes(rows, labels),
+        changes=draw_sides(same, names, len(rows) - 1) if same else draw_changes(rows, labels),
         lines=None if rows else draw_lines(layouts),
-        why=explain(comparison, states),
+        time=time,
+        why=explain(comparison, states, time),
         unseen=_unseen(comparison),
         next=_next(comparison),
         cells=tuple(_cells(comparison, sections, states)),

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.account.record import ON_CPU, Account
+from schedperf.evidence.account.record import ON_CPU, PARTS, Account
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import Finding, data_of
+from schedperf_reports.page.first_screen.time import TimePicture
 from schedperf_reports.words.quantities import format_change, format_interval, write_size
 from schedperf_reports.words.rows import has_changed, side_prefixes
 from schedperf_reports.words.states import Noted, State
@@ -72,28 +73,47 @@ class _Sized(Struct, frozen=True, kw_only=True):
     ci: tuple[float, float] | None
 
 
-def explain(comparison: Comparison, states: Mapping[str, State]) -> Why:
+def explain(comparison: Comparison, states: Mapping[str, State], time: TimePicture | None) -> Why:
     """Return the first findings, and what to look at if none of them is a reason.
 
+    Changes that the picture shows are reasons that are not listed again.
+
     :param states: states of the sections, by name
+    :param time: the picture of the tasks' time beside the list; None without one
     """
-    findings = [each for each in comparison.findings if each.bearing == "reason"]
+    reasons = [each for each in comparison.findings if each.bearing == "reason"]
     prefixes = side_prefixes(comparison)
     changed = has_changed(comparison)
-    most = MOST_REASONS if changed else MOST_OTHERS
+    most = (MOST_REASONS if changed else MOST_OTHERS) - (time is not None)
+    is_unknown = changed and all(_repeats_result(comparison, each) for each in reasons[: most + 1])
+    drawn = _rows_of_picture(comparison, time)
+    findings = [each for each in reasons if not drawn.intersection(each.evidence)]
+    # Beside the picture, one row that may explain the result is enough.
+    most_looks = most if time is None else 1
     sized = [_from_finding(each, prefixes[each.side]) for each in findings[:most]]
-    repeats = [_repeats_result(comparison, each) for each in findings[:most]]
-    is_unknown = changed and all(repeats)
     if is_unknown:
         cited = {anchor for each in findings for anchor in each.evidence}
         looks = _worth_a_look(states, cited)
-        sized += [look for look, _ in zip(looks, range(most - len(sized)), strict=False)]
+        sized += [look for look, _ in zip(looks, range(most_looks - len(sized)), strict=False)]
     return Why(
         title="Why" if changed else "Other changes",
-        lead=_lead(comparison, is_unknown=is_unknown, is_empty=not sized),
+        lead=_lead(comparison, is_unknown=is_unknown, is_empty=not reasons and not sized),
         reasons=tuple(_with_bars(sized)),
         more=max(0, len(findings) - most),
     )
+
+
+def _rows_of_picture(comparison: Comparison, time: TimePicture | None) -> set[str]:
+    """Return the anchors of the times that the picture shows: "account#new-0"."""
+    data = data_of(comparison.sections, Account)
+    if data is None or time is None:
+        return set()
+    places = {(point.side, point.workload, point.point) for point in time.points}
+    return {
+        f"{Account.section}#{row.row}"
+        for row in data.rows
+        if row.kind in PARTS and (row.side, row.workload, row.point) in places
+    }
 
 
 def _lead(comparison: Comparison, *, is_unknown: bool, is_empty: bool) -> str:
