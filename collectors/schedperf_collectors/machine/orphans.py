@@ -26,6 +26,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 # A killed process may stay in an uninterruptible sleep for some time.
 _END_LIMIT_S = 5.0
+# On a busy machine each look takes long, and children of killed processes appear one by one; but a
+# process that forks faster than it can be killed must not hold the recorder for ever.
+_LONGEST_S = 60.0
 _POLL_S = 0.005
 
 
@@ -79,7 +82,7 @@ def end_orphans(
     """Kill and reap the children of this process that began after a moment, and their descendants.
 
     Descendants are killed when they become children, which requires :func:`adopt_orphans`. The
-    function gives up after 5 s.
+    function gives up 5 s after the last new child, and after 60 s.
 
     :param group: process group that was already killed; its members are reaped, but not returned;
         None for no group
@@ -89,14 +92,19 @@ def end_orphans(
         their pids; with "(still running)" if they did not end, e.g. those of another user
     """
     named: dict[int, str] = {}
-    deadline = time.monotonic() + _END_LIMIT_S
+    killed: set[int] = set()
+    end = time.monotonic() + _LONGEST_S
+    deadline = 0.0
     while True:
         orphans = [
             each
             for each in _children()
             if began.precedes(each) and not (until is not None and until.precedes(each))
         ]
-        if not orphans or time.monotonic() > deadline:
+        now = time.monotonic()
+        if not killed.issuperset(orphan.pid for orphan in orphans) and now < end:
+            deadline = now + _END_LIMIT_S
+        elif not orphans or now > deadline:
             left = {orphan.pid for orphan in orphans if orphan.state != "Z"}
             marks = {pid: " (still running)" if pid in left else "" for pid in named}
             return tuple(f"{named[pid]}{marks[pid]}" for pid in sorted(named))
@@ -105,6 +113,7 @@ def end_orphans(
                 named[orphan.pid] = orphan.name
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(orphan.pid, signal.SIGKILL)
+            killed.add(orphan.pid)
         time.sleep(_POLL_S)
         for orphan in orphans:
             with contextlib.suppress(ChildProcessError):
