@@ -170,9 +170,11 @@ class LkpSummary:
 
 
 def lkp_summary(runs: Floats) -> LkpSummary:
-    """Return the summary of one side without its n // 32 (at most 3) extreme runs at each end.
+    """Return the smallest, middle and largest value of each row, as lkp-tests does.
 
-    :param runs: shape (rows, runs)
+    Before that, of n values the n // 32 (at most 3) smallest and as many largest ones are dropped.
+
+    :param runs: values of one side, shape (rows, runs)
     """
     trimmed = min(runs.shape[1] >> LKP_MARGIN_SHIFT, LKP_MOST_TRIMMED)
     kept = np.sort(runs, axis=1)[:, trimmed : runs.shape[1] - trimmed]

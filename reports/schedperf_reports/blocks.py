@@ -205,7 +205,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
 
     :param titles: heading of each column
     :param columns: the lines of each column; all columns have the same number of lines
-    :param places: number of the colour and shape of each column's side, see
+    :param places: index of the colour and shape of each column's side, see
         ``words.rows.side_place``; () if columns are not sides
     :param stacked: whether columns are below each other; their lines are then not aligned
     :param brief: whether a brief text includes it

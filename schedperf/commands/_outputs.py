@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Print a command's result and write its files.
 
-Files are opened before the work starts. Each is written completely or not at all.
+Files are opened before the work starts, which empties them. If writing fails, the file is removed,
+so that no part of a file remains.
 """
 
 import os

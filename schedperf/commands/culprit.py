@@ -307,11 +307,11 @@ def _read_tree(
 def _read_fix(
     name: str | None, repository: "Repository | None", tree: "Tree | None"
 ) -> "Commit | None":
-    """Return the fix, which must be in the tree: mails state since when it is there.
+    """Return the commit of the fix. It must be in the tree, because mails state its date there.
 
     :param name: revision; None if not given
     :param tree: None if unknown; the fix may then be any commit
-    :raises UsageError: there is no repository
+    :raises UsageError: a revision is given, but there is no repository
     :raises InputError: the commit does not exist, or is not in the tree
     """
     from schedperf.publish.culprit.commits import read_commit  # noqa: PLC0415 # as above

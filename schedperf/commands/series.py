@@ -509,9 +509,9 @@ def _claimed(output: Path) -> Iterator[None]:
 
 
 def _check_state(output: Path, keys: Sequence[str], words: Sequence[str]) -> None:
-    """Refuse to mix two series in one directory.
+    """Store the series and the workload in the output directory, and refuse those of others.
 
-    :raises InputError: it has bundles of another series
+    :raises InputError: it has bundles of another series or of another workload
     """
     path = output / _STATE
     digest = hashlib.sha256(json.dumps([list(keys), list(words)]).encode()).hexdigest()

@@ -135,7 +135,7 @@ class RowNumbers(Struct, frozen=True, kw_only=True):
         that of the medians. None if a value is not positive, if a side has none, and for failed
         runs
     :param ci_low: lower bound of the 95% CI of ``ratio``; None if not available
-    :param p: two-sided; None if the difference was not tested or is exact
+    :param p: two-sided; None without a test, e.g. for values that have no variance
     :param q: p, corrected for all rows of the family in this comparison; for failed runs ``p``
     :param mde: the smallest detectable change, as a fraction (80% power); None if unknown
     :param more_runs: how many more independent units per side would decide the row (the total if n
@@ -144,19 +144,20 @@ class RowNumbers(Struct, frozen=True, kw_only=True):
     :param replication: unit of replication: what ``n_base`` and ``n_new`` count
     :param icc: share of the variance that is between boots; None if boots are not the units, or
         have one run each
-    :param design_effect: variance inflation from runs of one boot being alike; 1 for none; None as
-        ``icc``
+    :param design_effect: variance inflation from runs of one boot being alike; 1 for none; None in
+        the same cases as ``icc``
     :param p_rank: p of the rank test, or of the permutation test if values are tied; None with
         fewer than five values per side or six pairs, with too many for an exact test, or with
         ``boot_sd``
-    :param rank_ratio: Hodges-Lehmann shift as a ratio, with its exact 95% CI; None as ``p_rank``,
-        or if a value is not positive
+    :param rank_ratio: Hodges-Lehmann shift as a ratio, with its exact 95% CI; None in the same
+        cases as ``p_rank``, or if a value is not positive
     :param p_t: p of the t test of the means; None for maxima. ``p`` is the larger of ``p_t`` and
         ``p_rank`` where ``method`` names both
-    :param p_rank_min: the smallest p that the rank test can have with so few values
+    :param p_rank_min: the smallest p that the rank test can reach with this number of values
     :param same_as: metric of the same runs whose measurement this row repeats, e.g. as its
         reciprocal; it is tested once, and both rows have its ``q``
-    :param boot_sd: for rows with one boot per side, if these are two boots; None for all others
+    :param boot_sd: standard deviation between boots that ``p`` and the CI include; None unless each
+        side has one boot, and the two boots are different
     :param mode_boundary: value between the two modes of the runs, in ``unit``; None with one mode,
         and where boots are compared
     """

@@ -122,7 +122,9 @@ class _Counts(Struct, frozen=True, kw_only=True):
 def compare_counts(
     base: Floats, new: Floats, *, base_exposure: Floats, new_exposure: Floats
 ) -> ComparedCounts:
-    """Compare the rates of two sides, line by line.
+    """Compare how often things happen on two sides, separately for each thing that is counted.
+
+    A rate is count / exposure. Each counted thing is called a line here, e.g. a cache line.
 
     :param base: counts, shape (runs, lines); ``new`` has as many lines
     :param base_exposure: divisor of the counts of each run, positive, shape (runs,)

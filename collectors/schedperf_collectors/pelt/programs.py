@@ -143,9 +143,12 @@ def mechanism_of(tried: Tried) -> str | None:
 
 
 def attach_markers(programs: Programs, system: System, kernel: KernelFunctions) -> Marked:
-    """Mark every context with the first mechanism that works for at least one context.
+    """Attach the probes that tell in which part of the scheduler a PELT update happens.
 
-    :return: the markers; if no mechanism works, those of the first one, with the reasons
+    All probes use one mechanism: the first one that works for at least one part.
+
+    :return: the attached probes, and the parts without one, with reasons; if no mechanism works,
+        no probes, and the reasons of the first mechanism
     """
     first: Marked | None = None
     for mechanism in PAIRS:

@@ -34,7 +34,9 @@ _LINE = re.compile(r"^CPU(\d{1,6}),([^,]*),[^,]*,mem:0x([0-9a-f]+):x,", re.MULTI
 
 @dataclass
 class BreakpointCounts:
-    """The counts, available after the ``with`` block.
+    """Calls of functions, counted by perf with execution breakpoints.
+
+    They are there after the ``with`` block of :func:`breakpoints_counting`.
 
     :param calls: calls by function and CPU, without CPUs that perf reports no number for or that
         went offline

@@ -101,7 +101,10 @@ def name_benchmark(workload: str, point: str) -> str:
 
 
 def name_unit(metric: str, unit: str) -> str:
-    """Return the unit of a metric as benchstat prints it.
+    """Return the Go unit that a metric is written with: its name and its unit.
+
+    The unit is left out if the name ends in it. Go writes seconds as "sec". benchstat converts some
+    units (ns, MB, B, bytes); an underscore in their place keeps such a name as it is.
 
     >>> name_unit("hackbench time", "s"), name_unit("netperf TCP_RR", "1/s")
     ('hackbench_time-sec', 'netperf_TCP_RR-1/s')

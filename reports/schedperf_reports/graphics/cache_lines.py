@@ -174,7 +174,7 @@ class Badge(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> int:
-        """Return the number of its colour and shape."""
+        """Return the index of the side's colour and shape."""
         return side_place(self.name)
 
 

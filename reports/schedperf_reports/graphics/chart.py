@@ -51,7 +51,7 @@ class Series(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> int | None:
-        """Return the number of the side's colour and shape; None if it belongs to no side."""
+        """Return the index of the side's colour and shape; None if it belongs to no side."""
         return side_place(self.side) if self.side else None
 
     @property
@@ -179,5 +179,5 @@ class Chart(Graphic, frozen=True, kw_only=True):
     panels: tuple[Panel, ...]
 
     def place(self, side: str) -> int:
-        """Return the number of a side's colour and shape."""
+        """Return the index of a side's colour and shape."""
         return side_place(side)

@@ -134,7 +134,10 @@ class Flames(Graphic, frozen=True, kw_only=True):
 
     @property
     def still(self) -> Still:
-        """Return the drawing without scripts: the largest and the changed frames of one tree."""
+        """Return the drawing for browsers without JavaScript: the first tree.
+
+        It has all levels down to the last one with a wide or changed frame.
+        """
         frames = place_frames(self.trees[0])
         height = max((frame.top for frame in frames), default=0) + _ROW_PIXELS
         return Still(frames=frames, height=height)

@@ -54,7 +54,7 @@ class MatrixLabel(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> int | None:
-        """Return the number of its colour and shape; None if it belongs to no side."""
+        """Return the index of the side's colour and shape; None if it belongs to no side."""
         return side_place(self.side) if self.side not in ("", DIFFERENCE) else None
 
 

@@ -64,7 +64,7 @@ class Mirror(Graphic, frozen=True, kw_only=True):
 
     @property
     def place(self) -> int:
-        """Return the number of the new side's colour and shape."""
+        """Return the index of the new side's colour and shape."""
         return side_place(self.sides[1])
 
     def part(self, share: float | None) -> float:

@@ -31,7 +31,7 @@ class Segment(Struct, frozen=True, kw_only=True):
 class PartsBar(Struct, frozen=True, kw_only=True):
     """The bar of one side.
 
-    :param place: number of the side's colour and shape
+    :param place: index of the side's colour and shape
     :param total: the sum: "118 us"
     """
 

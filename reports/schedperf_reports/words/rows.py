@@ -190,7 +190,7 @@ def name_with_role(side: SideSummary) -> str:
 
 
 def side_place(name: str) -> int:
-    """Return the number of a side's colour and shape: base 0, new 1, … up to ``LAST_PLACE``.
+    """Return the index of a side's colour and shape: base 0, new 1, … up to ``LAST_PLACE``.
 
     >>> side_place("new2")
     2

@@ -255,9 +255,10 @@ class _Rules:
         return len(lines)
 
     def allow(self, now: Arrangement, new: Arrangement) -> bool:
-        """Return whether a layout keeps all measured pairs together and adds no conflict.
+        """Return whether a new layout keeps pairs that must share a line, and adds no conflict.
 
-        A conflict is a field that other CPUs write, on a line with a read-mostly field.
+        Such pairs were measured: they are faster on one line. A conflict is a field that other CPUs
+        write, on a line with a read-mostly field.
         """
         # Atoms that share a line with the first or last moved atom are at most this many positions
         # away.

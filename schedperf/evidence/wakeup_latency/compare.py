@@ -167,7 +167,10 @@ def _by_question(side: SideOf[Measures[_Key]]) -> Mapping[Question[_Key], _Value
 def _intervals(
     rate: Rate, base: _Values, new: _Values, *, is_maximum: bool
 ) -> tuple[Interval, Interval]:
-    """Return the 95% CIs of the values of base and of new, over the row's units of replication."""
+    """Return the 95% CIs of the mean of base and of new (of the median, for maxima).
+
+    Their sample is that of the compared rate: pairs, boots or runs.
+    """
     if is_maximum:
         interval_of = interval_of_median
     else:

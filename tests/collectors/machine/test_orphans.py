@@ -47,8 +47,4 @@ def test_slow_looks_leave_no_descendant(monkeypatch: pytest.MonkeyPatch) -> None
 
 def left_of(began: Moment) -> list[Process]:
     """Return the children of this process that began after a moment."""
-    return [
-        each
-        for each in all_processes()
-        if each.parent == os.getpid() and began.precedes(each)
-    ]
+    return [each for each in all_processes() if each.parent == os.getpid() and began.precedes(each)]

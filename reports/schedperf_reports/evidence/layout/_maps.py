@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Render the layout of one kernel: cache lines of hot variables, advice, structs, unknown units."""
+"""Render the layout of one kernel: cache lines of hot variables, advice, and sizes.
+
+Sizes are those of structs and sections; those whose layout is unknown are listed.
+"""
 
 from collections.abc import Iterator, Sequence
 

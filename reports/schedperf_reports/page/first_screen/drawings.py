@@ -49,7 +49,7 @@ class Dot(Struct, frozen=True, kw_only=True):
 class Strip(Struct, frozen=True, kw_only=True):
     """The runs of one side.
 
-    :param place: number of its colour and shape
+    :param place: index of the side's colour and shape
     :param mean: position of the compared mean in percent of the width; None if it is missing or
         beyond the axis
     """
@@ -82,7 +82,7 @@ class ChangeLine(Struct, frozen=True, kw_only=True):
     :param band: the equivalence band; None without a margin
     :param strips: its runs as a small drawing; None if they are drawn elsewhere or not recorded
     :param values: values of base and new with the unit; "" if printed elsewhere
-    :param place: number of the side's colour and shape; None if each line is a result, not a side
+    :param place: index of the side's colour and shape; None if each line is a result, not a side
     """
 
     name: str

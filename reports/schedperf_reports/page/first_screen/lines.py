@@ -37,7 +37,7 @@ class Box(Struct, frozen=True, kw_only=True):
 class SideOfLines(Struct, frozen=True, kw_only=True):
     """The lines on one side.
 
-    :param place: number of its colour and shape
+    :param place: index of the side's colour and shape
     """
 
     label: str

@@ -89,7 +89,7 @@ NO_HOST: tuple[str, str, Tone] = ("unknown", "the machines are not recorded", "m
 class Value(Struct, frozen=True, kw_only=True):
     """The value of one side with its unit.
 
-    :param place: number of the side's colour and shape
+    :param place: index of the side's colour and shape
     """
 
     text: str
@@ -99,7 +99,7 @@ class Value(Struct, frozen=True, kw_only=True):
 class SideLine(Struct, frozen=True, kw_only=True):
     """One of several sides, with its value for the first of the deciding results.
 
-    :param place: number of the side's colour and shape
+    :param place: index of the side's colour and shape
     :param change: the change; "" for base, for an inconclusive result, and without a ratio
     :param details: interval; n, if sides differ in it; and the number of changed results of this
         side; for base the legend of these details
