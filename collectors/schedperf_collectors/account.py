@@ -23,16 +23,20 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.processes import TICKS_PER_S, Process, all_processes
+from schedperf_collectors.machine.before_command import (
+    Before,
+    Setup,
+    children_of,
+    processes_by_pid,
+)
+from schedperf_collectors.machine.processes import TICKS_PER_S, Process
 from schedperf_collectors.machine.sampling import repeated
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.task_tree import LATE_US, Tree
 from schedperf_collectors.machine.taskstats import Exit, Exits
-from schedperf_collectors.machine.value_files import ValueFiles
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
 SCHEMA = "schedperf/account/1"
@@ -60,14 +64,14 @@ def capture_account(system: System, capture: Capture) -> Iterator[str]:
         raise Skipped(str(unavailable), remedy) from unavailable
     recorder = capture.workload_pid
     try:
-        earlier = frozenset(pid for pid, each in _processes().items() if each.parent == recorder)
+        earlier = children_of(system, recorder)
         yield PREPARED
-        before = _Before.now(system, recorder, earlier)
+        before = Before.now(system, recorder, earlier)
         exits.forget()
         with repeated(exits.read, LARGEST_SHARE, pauses_s=READ_EVERY_S):
             yield BEGUN
         # Each task that is still running now is listed, or its message is read afterwards.
-        after = _processes()
+        after = processes_by_pid(system)
         exits.read()
         record = {
             "schema": SCHEMA,
@@ -80,75 +84,11 @@ def capture_account(system: System, capture: Capture) -> Iterator[str]:
     (capture.folder / "account.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-@dataclass(frozen=True)
-class _Setup:
-    """What the setup's process, which becomes the command, had used before the command."""
-
-    process: Process
-    lifetime_us: int
-    exec_ns: int
-    waiting_ns: int
-
-
-@dataclass(frozen=True)
-class _Before:
-    """The machine right before the command.
-
-    :param since_us: the time, on the monotonic clock
-    :param processes: all processes, by pid
-    :param collectors: pids of the recorder's collectors
-    :param setup: the setup's process; None without a setup
-    """
-
-    since_us: int
-    processes: Mapping[int, Process]
-    collectors: frozenset[int]
-    setup: _Setup | None
-
-    @classmethod
-    def now(cls, system: System, recorder: int, earlier: Collection[int]) -> _Before:
-        """Return the current state.
-
-        :param earlier: children of the recorder that existed before the setup, e.g. a service
-        """
-        processes = _processes()
-        files = ValueFiles(system)
-        # Collectors are copies of the recorder; a program that it executes has its own command
-        # line.
-        own = files.value(f"/proc/{recorder}/cmdline")
-        children = [each for each in processes.values() if each.parent == recorder]
-        collectors = {
-            each.pid for each in children if files.value(f"/proc/{each.pid}/cmdline") == own
-        }
-        # Orphans of the setup began after its process, which leads a process group.
-        begun = [
-            each
-            for each in children
-            if each.pid not in collectors and each.pid not in earlier and each.pid == each.group
-        ]
-        first = min(begun, key=lambda each: each.began_ticks, default=None)
-        setup = None if first is None else _read_setup(files, first)
-        return cls(time.monotonic_ns() // 1000, processes, frozenset(collectors), setup)
-
-
-def _processes() -> dict[int, Process]:
-    return {process.pid: process for process in all_processes()}
-
-
-def _read_setup(files: ValueFiles, process: Process) -> _Setup:
-    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - process.began_ticks / TICKS_PER_S
-    execution, waiting, *_ = (files.value(f"/proc/{process.pid}/schedstat") or "0 0").split()
-    return _Setup(process, round(age_s * 1e6), int(execution), int(waiting))
-
-
 def _account(
-    exits: Exits, before: _Before, after: Mapping[int, Process], recorder: int
+    exits: Exits, before: Before, after: Mapping[int, Process], recorder: int
 ) -> dict[str, object]:
-    outside = set(before.processes)
-    if before.setup is not None:
-        outside.remove(before.setup.process.pid)
     parents = {process.pid: process.parent for process in after.values()}
-    tree = Tree(exits, recorder, outside, parents, before.since_us)
+    tree = Tree(exits, recorder, before.outside, parents, before.since_us)
     sums = Counter[str]()
     unresolved = 0
     ended: dict[int, list[Exit]] = {}
@@ -183,7 +123,7 @@ def _account(
     }
 
 
-def _used(task: Exit, setup: _Setup | None) -> dict[str, int]:
+def _used(task: Exit, setup: Setup | None) -> dict[str, int]:
     """Return what a task used during the run: of the setup's process, what it used afterwards."""
     used = {
         "tasks": 1,
@@ -212,7 +152,7 @@ def _used(task: Exit, setup: _Setup | None) -> dict[str, int]:
 def _others(
     commands: Sequence[str],
     ended: Mapping[int, Sequence[Exit]],
-    before: _Before,
+    before: Before,
     after: Mapping[int, Process],
     recorder: int,
 ) -> Iterator[tuple[str, bool, float]]:

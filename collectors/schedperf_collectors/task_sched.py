@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from schedperf_collectors.machine.before_command import Before, children_of
+from schedperf_collectors.machine.running_tasks import RunningTasks
 from schedperf_collectors.machine.sampling import repeated
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.value_files import ValueFiles
@@ -29,8 +31,6 @@ MOST_TASKS = 500
 MOST_COUNTED = 65536
 # 4 kB with statistics and four nodes, and 80 bytes per further node.
 SCHED_LIMIT_BYTES = 1 << 16
-# Parents from a process up to the command; shells and make have about ten.
-DEEPEST_TREE = 64
 # Share of one CPU: 500 tasks take 2% of a fast one at two readings per second.
 LARGEST_SHARE = 0.05
 
@@ -53,8 +53,10 @@ def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
     """
     if not system.exists("/proc/self/sched"):
         raise Skipped("no /proc/PID/sched in this kernel", "rebuild with CONFIG_SCHED_DEBUG=y")
-    tasks = _Tasks(system, capture.workload_pid)
+    earlier = children_of(system, capture.workload_pid)
     yield PREPARED
+    before = Before.now(system, capture.workload_pid, earlier)
+    tasks = _Tasks(system, RunningTasks(system, capture.workload_pid, before.outside))
     with repeated(tasks.look, LARGEST_SHARE):
         yield BEGUN
     record = {
@@ -68,30 +70,25 @@ def capture_task_sched(system: System, capture: Capture) -> Iterator[str]:
 
 
 class _Tasks:
-    """The tasks of the workload: the command that the recorder starts, and its descendants.
+    """The texts of the workload's tasks.
 
-    :param recorder: pid of the recorder, whose children are the command and the collectors
     :ivar seen: the rows of tasks.json, by thread id
     :ivar left_out: thread ids of tasks beyond the first :data:`MOST_TASKS`
     :ivar looks: number of readings
     """
 
-    def __init__(self, system: System, recorder: int) -> None:
+    def __init__(self, system: System, running: RunningTasks) -> None:
         self.seen: dict[int, dict[str, object]] = {}
         self.left_out: set[int] = set()
         self.looks = 0
         self._files = ValueFiles(system)
-        self._recorder = recorder
-        self._recorder_command = self._files.value(f"/proc/{recorder}/cmdline")
-        # Processes before the workload are not part of it.
-        self._others = self._processes()
+        self._running = running
 
     def look(self) -> None:
         """Read all current tasks."""
         self.looks += 1
-        for pid in self._workload():
-            for name in self._files.names(f"/proc/{pid}/task"):
-                self._look_at(pid, int(name))
+        for pid, tid in self._running.look():
+            self._look_at(pid, tid)
 
     def _look_at(self, pid: int, tid: int) -> None:
         if tid not in self.seen and len(self.seen) >= MOST_TASKS:
@@ -102,39 +99,3 @@ class _Tasks:
         if sched is not None:
             seen_ns = time.monotonic_ns()
             self.seen[tid] = {"pid": pid, "tid": tid, "seen_ns": seen_ns, "sched": sched}
-
-    def _workload(self) -> list[int]:
-        processes = self._processes()
-        # The pid may have been reused by the workload.
-        self._others &= processes
-        origins = {pid: self._origin(pid) for pid in processes - self._others}
-        roots = {pid for pid, (parent, _) in origins.items() if self._is_command(pid, parent)}
-        return sorted(pid for pid in origins if _descends(pid, roots, origins))
-
-    def _processes(self) -> set[int]:
-        return {int(name) for name in self._files.names("/proc") if name.isdigit()}
-
-    def _origin(self, pid: int) -> tuple[int, int]:
-        """Return the ids of a process's parent and session; 0 and 0 if the process has ended."""
-        # proc_pid_stat(5): PID (COMM) STATE PPID PGRP SESSION …; COMM may contain anything.
-        text = self._files.value(f"/proc/{pid}/stat")
-        if text is None:
-            return 0, 0
-        _, parent, _, session = text.rpartition(")")[2].split()[:4]
-        return int(parent), int(session)
-
-    def _is_command(self, pid: int, parent: int) -> bool:
-        # Collectors are copies of the recorder; a program that it executes has its own command
-        # line.
-        is_child = parent == self._recorder
-        return is_child and self._files.value(f"/proc/{pid}/cmdline") != self._recorder_command
-
-
-def _descends(pid: int, roots: set[int], origins: Mapping[int, tuple[int, int]]) -> bool:
-    for _ in range(DEEPEST_TREE):
-        if pid in roots:
-            return True
-        pid, session = origins.get(pid, (0, 0))
-        if session in roots:
-            return True
-    return False

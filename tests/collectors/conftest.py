@@ -164,7 +164,10 @@ def _make_system(root: Path, files: Mapping[str, str | bytes], machine: str = "x
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        # A collector may read meanwhile: never half a file.
+        whole = root / "new"
+        whole.write_bytes(content.encode() if isinstance(content, str) else content)
+        whole.replace(path)
     return System(root, machine)
 
 
@@ -198,12 +201,12 @@ def wait_for_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType], Cal
             for _ in range(2):
                 assert made.acquire(timeout=LONGEST_WAIT_S), "it looks no more"
 
-        def repeat(look: Callable[[], None], *arguments: Any) -> Any:
+        def repeat(look: Callable[[], None], *arguments: Any, **options: Any) -> Any:
             def look_and_tell() -> None:
                 look()
                 made.release()
 
-            return repeated(look_and_tell, *arguments)
+            return repeated(look_and_tell, *arguments, **options)
 
         monkeypatch.setattr(module, "repeated", repeat)
         return wait
@@ -289,12 +292,37 @@ def old_perf(tmp_path: Path) -> Callable[[str], str]:
     return make
 
 
-@pytest.fixture
-def run_as_nobody() -> Iterator[Callable[[str], str]]:
-    """Run a generator collector to its end as a user without rights; returns what it prints.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nobody:
+    """Runs Python with the recorder's package as a user without rights, who owns ``folder``."""
 
-    What it raises is printed as its class and message.
-    """
+    folder: Path
+
+    def __call__(self, *arguments: str) -> str:
+        """Return what it prints on both outputs."""
+        done = subprocess.run(
+            ["/usr/bin/python3", "-B", *arguments],
+            cwd=self.folder.parent,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.folder),
+                "TMPDIR": str(self.folder),
+            },
+            user=65534,
+            group=65534,
+            extra_groups=[],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST_WAIT_S,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+@pytest.fixture
+def nobody() -> Iterator[Nobody]:
+    """Return the user without rights; skip where there is none, or perf is open to all users."""
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
     if os.geteuid() != 0 or not paranoid.exists() or int(paranoid.read_text()) < 1:
         pytest.skip("needs root to become nobody, and perf closed to nobody")
@@ -306,29 +334,26 @@ def run_as_nobody() -> Iterator[Callable[[str], str]]:
         (folder / "out").mkdir()
         folder.chmod(0o755)
         (folder / "out").chmod(0o777)
+        yield Nobody(folder=folder / "out")
 
-        def run(collector: str) -> str:
-            source = (
-                "import os, pathlib\n"
-                "from schedperf_collectors.plugin import Capture\n"
-                f"from schedperf_collectors.{collector} import {collector}\n"
-                "capture = Capture(pathlib.Path('out'), os.getpid(), {})\n"
-                "try:\n    list(" + collector + "(capture))\n"
-                "except Exception as error:\n"
-                "    print(type(error).__name__, error, getattr(error, 'remedy', ''))\n"
-            )
-            done = subprocess.run(
-                ["/usr/bin/python3", "-B", "-c", source],
-                cwd=folder,
-                env={"PATH": os.environ["PATH"], "HOME": str(folder / "out")},
-                user=65534,
-                group=65534,
-                extra_groups=[],
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
-            assert done.returncode == 0, done.stderr
-            return done.stdout
 
-        yield run
+@pytest.fixture
+def run_as_nobody(nobody: Nobody) -> Callable[[str], str]:
+    """Run a generator collector to its end as a user without rights; returns what it prints.
+
+    What it raises is printed as its class and message.
+    """
+
+    def run(collector: str) -> str:
+        source = (
+            "import os, pathlib\n"
+            "from schedperf_collectors.plugin import Capture\n"
+            f"from schedperf_collectors.{collector} import {collector}\n"
+            "capture = Capture(pathlib.Path('out'), os.getpid(), {})\n"
+            "try:\n    list(" + collector + "(capture))\n"
+            "except Exception as error:\n"
+            "    print(type(error).__name__, error, getattr(error, 'remedy', ''))\n"
+        )
+        return nobody("-c", source)
+
+    return run

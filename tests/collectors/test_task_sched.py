@@ -15,6 +15,7 @@ from schedperf_collectors import task_sched as module
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
 from schedperf_collectors.task_sched import MOST_TASKS, capture_task_sched, task_sched
+from tests.collectors.fake_processes import stat_of
 
 MakeSystem = Callable[..., System]
 WaitForLook = Callable[[ModuleType], Callable[[], None]]
@@ -85,20 +86,21 @@ def _watch(
         {
             "proc/self/sched": "",
             "proc/5/cmdline": "python3\0-m\0recorder\0",
+            "proc/5/stat": stat_of(5, "python3", parent=1),
         }
     )
     running = capture_task_sched(system, Capture(capture.folder, 5, {}))
     assert next(running) == PREPARED
-    later = {
+    collector = {
         "proc/6/cmdline": "python3\0-m\0recorder\0",
-        "proc/6/stat": "6 (python3) S 5 6 6 0\n",
+        "proc/6/stat": stat_of(6, "python3", parent=5),
         "proc/6/task/6/sched": SCHED.format(1),
-        "proc/9/cmdline": "busy\0",
     }
-    later |= {f"proc/9/task/{9 + n}/sched": SCHED.format(n) for n in range(tasks)}
-    later["proc/9/stat"] = "9 (a) R 1 1 1) R 5 9 9 0\n"
-    make_system(later)
+    make_system(collector)
     assert next(running) == BEGUN
+    later = {f"proc/9/task/{9 + n}/sched": SCHED.format(n) for n in range(tasks)}
+    later["proc/9/stat"] = stat_of(9, "a) R 1 1 1", parent=5)
+    make_system(later)
     look()
     assert list(running) == []
     return written(capture)

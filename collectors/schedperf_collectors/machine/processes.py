@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+PROC = Path("/proc")
 # Unit of the times of a process.
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -44,17 +45,17 @@ class Process:
     used_by_children: Used
 
 
-def pids() -> list[int]:
+def pids(proc: Path = PROC) -> list[int]:
     """Return the ids of all processes."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    return [int(name) for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208
 
 
-def read_process(pid: int) -> Process:
+def read_process(pid: int, proc: Path = PROC) -> Process:
     """Read one process.
 
     :raises OSError: it has ended, or may not be read
     """
-    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    stat = (proc / str(pid) / "stat").read_text(errors="replace")
     # The name is in parentheses and may contain any character.
     head, _, tail = stat.rpartition(")")
     fields = tail.split()
@@ -76,8 +77,8 @@ def read_process(pid: int) -> Process:
     )
 
 
-def all_processes() -> Iterator[Process]:
+def all_processes(proc: Path = PROC) -> Iterator[Process]:
     """Yield every process that can be read."""
-    for pid in pids():
+    for pid in pids(proc):
         with contextlib.suppress(OSError):
-            yield read_process(pid)
+            yield read_process(pid, proc)

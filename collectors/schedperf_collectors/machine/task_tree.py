@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find which ended tasks belong to the workload: the children of the recorder, and theirs.
+"""Find which tasks belong to the workload: the children of the recorder, and theirs.
 
 An orphan becomes a child of the recorder. A pid may be used again within a run, so the parent of a
 process is the next leader (the task whose pid is that of its process) with this pid whose end was
@@ -17,8 +17,10 @@ from schedperf_collectors.machine.taskstats import Exit
 # Messages are read late, by the interval between two readings and more on a busy machine, so a
 # parent may seem to begin a little later than its child.
 LATE_US = 500_000
-# The kernel's threads have it as their parent; 1 is init.
-_KTHREADD = 2
+# init and kthreadd, the parent of the kernel's threads.
+_FIRST = (1, 2)
+# Parent of a process that has none in this pid namespace.
+_NOBODY = 0
 
 
 class _Leader(NamedTuple):
@@ -47,7 +49,7 @@ class Tree:
         since_us: int,
     ) -> None:
         self._recorder = recorder
-        self._outside = frozenset(outside)
+        self._outside = frozenset((*outside, *_FIRST))
         self._parents = parents
         self._since_us = since_us
         self._leaders: dict[int, list[_Leader]] = {}
@@ -76,7 +78,7 @@ class Tree:
         while number not in self._known:
             path.add(number)
             answer: bool | None
-            if self._is_outside(pid, began_us) or parent <= _KTHREADD:
+            if self._is_outside(pid, began_us) or parent == _NOBODY:
                 answer = False
             elif parent == self._recorder:
                 answer = True
@@ -93,6 +95,9 @@ class Tree:
     def _is_outside(self, pid: int, began_us: int) -> bool:
         return pid in self._outside and began_us <= self._since_us + LATE_US
 
+    def _has_running(self, pid: int) -> bool | None:
+        return has_running(pid, self._recorder, self._parents, outside=self._outside)
+
     def _leader(self, pid: int, number: int, began_us: int) -> _Leader | None:
         """Return the process that had a pid when a later process or thread of it began."""
         leaders = self._leaders.get(pid, [])
@@ -103,20 +108,36 @@ class Tree:
                 return leader
         return None
 
-    def _has_running(self, pid: int) -> bool | None:
-        """Return whether a process that has not ended belongs to the workload."""
-        seen: set[int] = set()
-        while pid not in seen:
-            seen.add(pid)
-            if pid == self._recorder or pid <= _KTHREADD or pid in self._outside:
-                return False
-            if pid not in self._parents:
-                return None
-            parent = self._parents[pid]
-            if parent == self._recorder:
-                return True
-            pid = parent
-        return None
+
+def has_running(
+    pid: int,
+    recorder: int,
+    parents: Mapping[int, int],
+    *,
+    inside: Collection[int] = (),
+    outside: Collection[int],
+) -> bool | None:
+    """Return whether a running process belongs to the workload; None if a parent is not known.
+
+    :param recorder: pid of the recorder, whose children are the workload and the collectors
+    :param parents: parent of each running process, by pid
+    :param inside: pids of running processes that belong to the workload
+    :param outside: pids of running processes that do not, e.g. the collectors
+    """
+    seen: set[int] = set()
+    while pid not in seen:
+        seen.add(pid)
+        if pid in inside:
+            return True
+        if pid in (recorder, _NOBODY) or pid in outside:
+            return False
+        if pid not in parents:
+            return None
+        parent = parents[pid]
+        if parent == recorder:
+            return True
+        pid = parent
+    return None
 
 
 def _began_us(ended: Exit) -> int:
