@@ -183,6 +183,8 @@ class Collector:
     :param outermost: whether it begins before the other collectors of a run, and ends after them
     :param default: whether it is used if ``--with`` is not given; for scope "boot" and "after" also
         with any ``--with`` but "none"
+    :param instead_of: name of a collector with more exact data: if that one works on the machine,
+        this one is only used if the user names it; "" for none
     :param addresses: whether its files contain kernel addresses, so that ``--shareable`` leaves it
         out
     :param options: names for ``--set COLLECTOR.NAME=VALUE``
@@ -209,6 +211,7 @@ class Collector:
     function: BootFunction | RunFunction | AfterFunction
     watch: MakeWatch | None = None
     addresses: bool = False
+    instead_of: str = ""
 
 
 registry: Registry[Collector] = Registry("schedperf_collectors", kind="collector")
@@ -224,6 +227,7 @@ def collector(
     intrusive: bool = False,
     outermost: bool = False,
     default: bool = True,
+    instead_of: str = "",
     addresses: bool = False,
     place: str | None = None,
     watch: MakeWatch | None = None,
@@ -255,6 +259,7 @@ def collector(
                 function=function,  # type: ignore[arg-type] # scope says which of them it is
                 watch=watch,
                 addresses=addresses,
+                instead_of=instead_of,
             ),
         )
         return function

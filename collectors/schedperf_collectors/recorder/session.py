@@ -40,7 +40,7 @@ from schedperf_collectors.recorder.captures import (
 )
 from schedperf_collectors.recorder.documents import Documents
 from schedperf_collectors.recorder.ending import Refused, finish
-from schedperf_collectors.recorder.isolate import SKIPPED
+from schedperf_collectors.recorder.isolate import OK, SKIPPED
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.output import describe_left_out, shorten_output
 from schedperf_collectors.recorder.plan import (
@@ -346,7 +346,8 @@ def settle(
     """Try the run collectors once, remove those that would never capture, and plan how many runs.
 
     A collector that is skipped here would be skipped in every run, and one that hangs would use
-    its time limit in every run. One that fails in another way is tried again in each run.
+    its time limit in every run. One that fails in another way is tried again in each run. A
+    collector that stands in for another one is removed without a message if that one works.
 
     :return: ``chosen`` without the skipped and hung collectors; the captures of the collectors that
         are not used, which are these and those that ``--shareable`` leaves out; the numbers of runs
@@ -363,7 +364,13 @@ def settle(
     for capture in (*left_out, *tried):
         check_named(chosen, capture)
         note_missing(capture, progress)
-    usable = chosen.without({capture.collector.name for capture in dropped})
+    working = {each.collector.name for each in tried if each.result.status == OK}
+    spare = {
+        each.name
+        for each in chosen.run
+        if each.instead_of in working and each.name not in chosen.named
+    }
+    usable = chosen.without(spare | {capture.collector.name for capture in dropped})
     check_reachable(usable, request.instrumented)
     instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:

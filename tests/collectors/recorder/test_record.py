@@ -174,6 +174,61 @@ def blind(capture):
     assert skipped[0]["reason"] == "nothing to see here; open your eyes"
 
 
+EXACT_AND_COARSE = '''
+@collector(scope="run", cost="nothing")
+def exact(capture):
+    """Measure."""
+    if not {works}:
+        raise Skipped("no clock here")
+    yield
+    (capture.folder / "text").write_text("exact")
+
+
+@collector(scope="run", cost="nothing", intrusive=True, instead_of="exact")
+def coarse(capture):
+    """Estimate."""
+    yield
+    (capture.folder / "text").write_text("coarse")
+'''
+
+
+@pytest.mark.parametrize(
+    ("works", "arguments", "expected"),
+    [
+        (True, (), {("clean", "exact")}),
+        (False, (), {("instrumented", "coarse")}),
+        (True, ("--with", "coarse"), {("instrumented", "coarse")}),
+        (
+            True,
+            ("--with", "default,coarse"),
+            {("clean", "exact"), ("instrumented", "exact"), ("instrumented", "coarse")},
+        ),
+    ],
+)
+def test_a_collector_that_stands_in_for_another_is_used_where_that_one_does_not_work(
+    recorder_with: Callable[[str], Any],
+    read_bundle: Any,
+    *,
+    works: bool,
+    arguments: tuple[str, ...],
+    expected: set[tuple[str, str]],
+) -> None:
+    recorder = recorder_with(EXACT_AND_COARSE.format(works=works))
+    once = ("-n", "1", "--warmup", "0")
+    done = recorder("record", "-o", "b.tar", *once, *arguments, "--", "true")
+    assert done.returncode == 0, done.stderr
+    # It is no problem of the machine that it is not used.
+    assert "coarse skipped" not in done.stderr
+    written = read_bundle(recorder.folder / "b.tar")
+    captured = {
+        (run["kind"], entry["collector"])
+        for run in written.runs
+        for entry in run["captures"]
+        if entry["status"] == "ok"
+    }
+    assert {each for each in captured if each[1] in {"exact", "coarse"}} == expected
+
+
 @pytest.mark.parametrize("scope", ["run", "boot"])
 def test_without_a_collector_that_the_user_named_nothing_is_recorded(
     recorder_with: Callable[[str], Any], scope: str
