@@ -16,7 +16,9 @@ from schedperf.evidence.account.record import (
     OtherLoad,
     Part,
     PartChange,
+    SampledWaiting,
 )
+from schedperf.model.counted import RateRow
 
 _ROW = AccountRow(
     row="new-0", side="new", workload="hackbench -g {groups}", point="groups=4", kind="waiting",
@@ -37,6 +39,15 @@ TIMES: dict[Part, tuple[float, float]] = {
 def account_row(kind: Kind = "waiting", **changes: Any) -> AccountRow:
     """Return a row of a kind, which rose from 40 us to 60 us per message."""
     return replace(_ROW, kind=kind, **changes)
+
+
+def sampled_row(**changes: Any) -> SampledWaiting:
+    """Return a lower bound that rose from 40 us to 60 us per message, of 90% of the CPU time."""
+    rate = {name: getattr(_ROW, name) for name in RateRow.__struct_fields__}
+    bound = SampledWaiting(
+        **{**rate, "row": "sampled-new-0"}, coverage_base=0.89, coverage_new=0.91
+    )
+    return replace(bound, **changes)
 
 
 def account_point(parts: Sequence[Part] = PARTS, **changes: Any) -> AccountPoint:
@@ -81,6 +92,6 @@ def account_of(*rows: AccountRow, **changes: Any) -> Account:
             )
             for side in ("base", "new")
         ),
-        points=(account_point(),), rows=rows, others=(), notes=(),
+        points=(account_point(),), rows=rows, sampled=(), others=(), notes=(),
     )  # fmt: skip
     return replace(data, **changes)

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.account.capture import parse_account
+from schedperf.evidence.account.sampled import parse_samples
 from schedperf.evidence.c2c.perf_text import is_c2c_text, parse_c2c_text
 from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.sources import load_kernel
@@ -57,6 +58,7 @@ from schedperf_generators.perf_data import write_perf_data, write_perf_data_pipe
 from tests.conftest import bundle_members
 from tests.schedperf.conftest import write_btf
 from tests.schedperf.evidence.account.conftest import write_account
+from tests.schedperf.evidence.account.test_sampled import write_samples
 from tests.schedperf.evidence.schedstat.conftest import (
     write_report,
     write_sched_stats_data,
@@ -67,7 +69,7 @@ from tests.schedperf.inputs.kernel.test_elf import link_kernel
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "examples" / "cluster-percpu" / "base.tar.xz"
 SEED = 20261123
-# With the 27 formats below: 21,600 inputs in test-slow.
+# With the 28 formats below: 22,400 inputs in test-slow.
 CUTS, DAMAGED = 300, 500
 # CPU time for one input of some kB; most take milliseconds.
 MOST_SECONDS = 5.0
@@ -394,6 +396,7 @@ FORMATS: Mapping[str, _Format] = {
         lambda: json.dumps(with_tail(900)).encode(), _of_bytes(parse_wakeups)
     ),
     "account": _Format(lambda: write_account().encode(), _of_bytes(parse_account)),
+    "task times": _Format(lambda: write_samples().encode(), _of_bytes(parse_samples)),
     "kernel log": _Format(
         lambda: Numa().percpu_lines().encode(), _of_text(parse_percpu_log), _anywhere
     ),

@@ -16,6 +16,8 @@ from schedperf.evidence.account.record import (
     OtherLoad,
     Part,
     PartChange,
+    SampledWaiting,
+    describe_coverage,
     describe_others,
     write_points,
 )
@@ -29,7 +31,7 @@ from schedperf_reports.graphics.parts import Parts, PartsBar, Segment
 from schedperf_reports.rates.cells import explain_gaps, gather_twins, state_of
 from schedperf_reports.rates.tables import Rates, by_subject, name_point, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
-from schedperf_reports.words.quantities import format_change
+from schedperf_reports.words.quantities import format_change, format_interval
 from schedperf_reports.words.rows import count_of, has_changed, merge_sides, side_place
 from schedperf_reports.words.states import State
 
@@ -62,6 +64,11 @@ MEANING = (
     "thread-time is the sum over the workload's own tasks; waiting: runnable, but not running; "
     "blocked: waiting for I/O, a lock or other tasks; lower is better"
 )
+SAMPLED = "sampled in instrumented runs"
+COVERAGE = (
+    "coverage: CPU time of the sampled tasks, as last seen, / all CPU time of the workload; what "
+    "was not seen waited, too"
+)
 NOT_OF_RESULT = "contributions add up to the change of thread-time, not to that of the result"
 
 
@@ -75,6 +82,20 @@ RATES: Rates[AccountRow] = Rates(
     about=lambda _: "",
     direction="lower is better",
 )
+
+
+SAMPLED_RATES: Rates[SampledWaiting] = Rates(
+    first=Column(title="of the workload's tasks"),
+    name=lambda _: "waiting for a CPU, at least",
+    about=lambda _: COVERAGE,
+    more=(Column(title="coverage", align="right", explains=COVERAGE),),
+    more_cells=lambda row: (Cell(text=_coverage_of(row)),),
+    direction="lower is better",
+)
+
+
+def _coverage_of(row: SampledWaiting) -> str:
+    return describe_coverage(row).partition(" ")[2]
 
 
 def _state(comparison: Comparison) -> State | None:
@@ -114,6 +135,10 @@ def account(comparison: Comparison) -> Iterator[Block]:
         title = titled(subject, "the workload's tasks")
         yield RATES.table(title, ordered, limit=MOST_ROWS, least=LEAST_ROWS)
         yield from explain_gaps(rows)
+    for _, subject, sampled in by_subject(data.sampled):
+        title = titled(subject, SAMPLED)
+        yield SAMPLED_RATES.table(title, gather_twins(sampled), limit=MOST_ROWS, least=LEAST_ROWS)
+        yield from explain_gaps(sampled)
     yield from _tables_of_others(data.others)
     yield Text(text=f"{MEANING}; {NOT_OF_RESULT}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
@@ -131,19 +156,25 @@ def time_lines(comparison: Comparison) -> Items | None:
 
 
 def describe_point(point: AccountPoint, data: Account) -> Iterator[str]:
-    """Yield the change of the thread-time with its parts, and who else used the CPUs."""
+    """Yield the change of the thread-time with its parts, and who else used the CPUs.
+
+    If the tasks' waiting was only sampled, its lower bound is a line of its own.
+    """
     has_workloads = len({each.workload for each in data.points}) > 1
     at = name_point(point.workload, point.point) if has_workloads else point.point
     named = f"{at}: " if at else ""
     has_sides = len({each.side for each in data.points}) > 1
     side = f"{point.side}: " if has_sides else ""
     parts = ", ".join(f"{PART_NAMES[part]} {text}" for part, text in contributions_of(point))
-    unknown = "".join(f"; {text}" for text in filter(None, [name_missing(point)]))
+    sampled = sampled_of(point, data)
+    missing = " or ".join(PART_NAMES[part] for part in missing_parts(point, data))
+    unknown = f"; {missing}: not measured" if missing else ""
     whose = "" if not point.missing else " of the workload's tasks"
     yield (
         f"{side}{named}{name_quantity(point, whose)} {change_of(point)}: {parts}{unknown} "
         f"({count_sample(point)})"
     )
+    yield from (f"{side}{named}{_describe_sampled(row)}" for row in sampled)
     yield from filter(None, [name_others(point, data)])
 
 
@@ -174,10 +205,20 @@ def contributions_of(
             yield change.part, _contribution(change, has_interval=rank < most_intervals)
 
 
-def name_missing(point: AccountPoint) -> str:
-    """Return which parts are unknown: ``waiting for a CPU or blocked: not measured``; or ""."""
-    names = " or ".join(PART_NAMES[part] for part in point.missing)
-    return f"{names}: not measured" if names else ""
+def sampled_of(point: AccountPoint, data: Account) -> list[SampledWaiting]:
+    """Return the lower bounds of the waiting time of a point."""
+    names = ("side", "workload", "point", "basis")
+    return [
+        row
+        for row in data.sampled
+        if all(getattr(row, name) == getattr(point, name) for name in names)
+    ]
+
+
+def missing_parts(point: AccountPoint, data: Account) -> tuple[Part, ...]:
+    """Return the parts of which nothing is known: neither measured nor sampled."""
+    has_bounds = bool(sampled_of(point, data))
+    return tuple(part for part in point.missing if not (has_bounds and part == "waiting"))
 
 
 def count_sample(point: AccountPoint) -> str:
@@ -190,6 +231,24 @@ def name_others(point: AccountPoint, data: Account) -> str:
     """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or ""."""
     waiting = sum(each.contribution for each in point.parts if each.part == "waiting")
     return describe_others(point, data.others) if waiting > 0.0 else ""
+
+
+def _describe_sampled(row: SampledWaiting) -> str:
+    """Return the lower bounds: ``waiting for a CPU: at least 1.2 s -> 3.4 s per run, …``."""
+    base, new = (
+        format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
+    )
+    per = row.unit.partition("/")[2]
+    change = ""
+    # Otherwise tasks that were not sampled may explain the change.
+    if row.changed and row.ratio is not None:
+        interval = format_interval(row.ci_low, row.ci_high)
+        change = f", {format_change(row.ratio)} {interval}"
+    n = count_units(row.n_base, row.n_new, row.replication)
+    return (
+        f"{PART_NAMES['waiting']}: at least {base} -> {new} per {per}{change}, sampled in "
+        f"instrumented runs ({describe_coverage(row)}; {n})"
+    )
 
 
 def _contribution(change: PartChange, *, has_interval: bool) -> str:

@@ -18,9 +18,12 @@ from schedperf.evidence.account.record import (
     OtherLoad,
     Part,
     PartChange,
+    SampledWaiting,
+    describe_coverage,
     describe_others,
     write_points,
 )
+from schedperf.model.counted import RateRow
 from schedperf.model.sections import Finding
 from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
@@ -63,6 +66,12 @@ def account_changes(data: Account) -> Iterator[Finding]:
             yield replace(found, bearing="effect") if is_effect else found
 
 
+@finding("sampled_waiting", Account)
+def sampled_waiting(data: Account) -> Iterator[Finding]:
+    """Yield the changes of the sampled waiting time that tasks not sampled cannot explain."""
+    yield from (_describe_sampled(row) for row in data.sampled if row.changed)
+
+
 def _identity(point: AccountPoint, change: PartChange) -> tuple[Hashable, ...]:
     return point.side, point.workload, point.point, change.part, point.basis
 
@@ -71,21 +80,43 @@ def _describe(
     point: AccountPoint, change: PartChange, row: AccountRow, others: Sequence[OtherLoad]
 ) -> Finding:
     part = next(part for part in PARTS if part == change.part)
+    return _finding(
+        row,
+        part,
+        rule="account_changes",
+        remark=""
+        if point.missing
+        else f"{write_points(change.contribution)} pp of all thread-time",
+        others=describe_others(point, others) if part == "waiting" else "",
+    )
+
+
+def _describe_sampled(row: SampledWaiting) -> Finding:
+    return _finding(
+        row,
+        "waiting",
+        rule="sampled_waiting",
+        remark=f"sampled in instrumented runs, {describe_coverage(row)}",
+        bound="at least ",
+    )
+
+
+def _finding(
+    row: RateRow, part: Part, *, rule: str, remark: str, others: str = "", bound: str = ""
+) -> Finding:
     base, new = (
         format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
     )
     where = f"{row.point}: " if row.point else ""
     per = row.unit.partition("/")[2]
     size = "" if row.ratio is None else f", {write_change(row.ratio)}"
-    remark = "" if point.missing else f"{write_points(change.contribution)} pp of all thread-time"
-    other = describe_others(point, others) if part == "waiting" else ""
     return rate_finding(
         row,
-        rule="account_changes",
+        rule=rule,
         section="account",
-        clause=f"{where}{WORDS[part]} per {per} {base} -> {new}",
+        clause=f"{where}{WORDS[part]} per {per} {bound}{base} -> {new}",
         change=f"{size}{describe_interval(row, remark)}",
-        details=f": {'; '.join(filter(None, (MEANINGS[part], other)))}",
+        details=f": {'; '.join(filter(None, (MEANINGS[part], others)))}",
         metric=f"{part} time per {per}",
         better="lower",
     )

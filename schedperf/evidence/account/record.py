@@ -43,10 +43,15 @@ class AccountSide(Struct, frozen=True, kw_only=True):
     measured: Annotated[int, "runs in which waiting and blocked tasks were measured"]
     lost: Annotated[
         int | None,
-        "messages about ended tasks that the kernel dropped, in all measured runs; null if unknown",
+        "messages about ended tasks that the kernel dropped, in all measured runs; null if unknown "
+        "or without measured runs",
     ]
-    left_out: Annotated[int, "ended tasks that were too many to be stored"]
-    unresolved: Annotated[int, "ended tasks of which no parent was found"]
+    left_out: Annotated[
+        int | None, "ended tasks that were too many to be stored; null without measured runs"
+    ]
+    unresolved: Annotated[
+        int | None, "ended tasks of which no parent was found; null without measured runs"
+    ]
 
 
 class AccountRow(RateRow, frozen=True, kw_only=True):
@@ -93,6 +98,23 @@ class AccountPoint(Struct, frozen=True, kw_only=True):
     missing: Annotated[tuple[Part, ...], "parts that were not measured in all runs of both sides"]
 
 
+class SampledWaiting(RateRow, frozen=True, kw_only=True):
+    """Time that the tasks waited for a CPU, at least: sampled in instrumented runs.
+
+    ``changed`` is False, too, if tasks that were not sampled can explain the change.
+    """
+
+    coverage_base: Annotated[
+        float, "CPU time of the sampled tasks / CPU time by the resource usage, in all runs of base"
+    ]
+    coverage_new: float
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Key of the row: side, workload, point and denominator."""
+        return self.side, self.workload, self.point, self.basis
+
+
 class OtherLoad(Struct, frozen=True, kw_only=True):
     """CPU time of the processes with one command that are not of the workload."""
 
@@ -120,11 +142,21 @@ class Account(SectionData, frozen=True, kw_only=True):
         tuple[AccountRow, ...],
         "times and counts; basis `operation`: per operation; `share`: per run",
     ]
+    sampled: Annotated[
+        tuple[SampledWaiting, ...],
+        "lower bounds of the waiting time of the points without an exact one; `changed` is false, "
+        "too, if tasks that were not sampled can explain the change",
+    ]
     others: Annotated[
         tuple[OtherLoad, ...],
         "CPU time of other commands during the runs, without the recorder's, the largest first",
     ]
     notes: tuple[str, ...]
+
+
+def describe_coverage(row: SampledWaiting) -> str:
+    """Return the coverage of both sides: ``coverage 89% -> 91%``."""
+    return f"coverage {row.coverage_base:.0%} -> {row.coverage_new:.0%}"
 
 
 def who_used_more(point: AccountPoint, others: Iterable[OtherLoad]) -> tuple[OtherLoad, ...]:

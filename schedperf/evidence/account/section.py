@@ -18,6 +18,7 @@ from schedperf.evidence.account.capture import (
     parse_account,
     parts_of,
 )
+from schedperf.evidence.account.divisor import divide_by
 from schedperf.evidence.account.record import (
     ALL,
     PARTS,
@@ -30,9 +31,9 @@ from schedperf.evidence.account.record import (
     Part,
     PartChange,
 )
+from schedperf.evidence.account.sampled import compare_sampled
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
-from schedperf.model.counted import Basis
 from schedperf.model.frame import Floats
 from schedperf.model.rows import Replication
 from schedperf.model.run import Captured, SideOf
@@ -42,8 +43,6 @@ from schedperf.stats.decomposition import decompose
 from schedperf.stats.one_side import compared_runs, gather_units
 
 FOLDER = "account"
-# If a benchmark does a fixed amount of work, the run is the operation.
-RUN = "run"
 # Commands that are named for a point; the others are one row.
 MOST_COMMANDS = 5
 # Thread-times of a run or an operation beyond these are 0 or damaged, and their change may be too
@@ -84,12 +83,18 @@ def account(sides: Sequence[Side]) -> Account:
     rows = [row for new in others for row in _compare(base, new)]
     if not rows:
         raise Absent("base and new have no workload and point in common")
+    points = [point for new in others for point in _points(base, new, rows)]
+    sampled = compare_sampled(sides, points)
     return Account(
         sides=tuple(map(_describe, loaded)),
-        points=tuple(point for new in others for point in _points(base, new, rows)),
+        points=tuple(points),
         rows=tuple(rows),
+        sampled=sampled.rows,
         others=tuple(row for new in others for row in _others(base, new)),
-        notes=tuple(note for times in loaded for note in (*times.notes, *_notes(times))),
+        notes=(
+            *(note for times in loaded for note in (*times.notes, *_notes(times))),
+            *sampled.notes,
+        ),
     )
 
 
@@ -121,23 +126,28 @@ _COUNTS: Mapping[Kind, str] = {
 
 def _describe(times: SideOf[Times]) -> AccountSide:
     files = [run.content.file for run in times.runs if run.content.file is not None]
-    lost = [file.lost for file in files]
     return AccountSide(
         side=times.name,
         runs=len(times.runs),
         kind=times.kind,
         measured=len(files),
-        lost=None if None in lost else sum(filter(None, lost)),
-        left_out=sum(file.left_out for file in files),
-        unresolved=sum(file.unresolved for file in files),
+        lost=_sum([file.lost for file in files]),
+        left_out=_sum([file.left_out for file in files]),
+        unresolved=_sum([file.unresolved for file in files]),
     )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """Return the sum; None without counts, or if one is unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if counts and len(known) == len(counts) else None
 
 
 def _notes(times: SideOf[Times]) -> Iterator[str]:
     side = _describe(times)
     if side.measured and side.measured < side.runs:
         yield f"{side.side}: tasks were accounted in {side.measured} of {side.runs} runs only"
-    if side.lost is None:
+    if side.measured and side.lost is None:
         yield f"{side.side}: unknown whether the kernel dropped messages about tasks that ended"
     for count, what in [
         (side.lost, "not reported, because the kernel dropped messages"),
@@ -163,14 +173,8 @@ def _compare(base: SideOf[Times], new: SideOf[Times]) -> Iterator[AccountRow]:
         )
 
 
-def _divisor(run: Captured[Times]) -> tuple[Basis, float, str]:
-    if run.ops is not None and run.ops.count and run.ops.unit != RUN:
-        return "operation", run.ops.count, run.ops.unit
-    return "share", 1.0, RUN
-
-
 def _measures(run: Captured[Times]) -> Measures[Kind]:
-    basis, count, per = _divisor(run)
+    basis, count, per = divide_by(run)
     parts = run.content.parts
     seconds: dict[Kind, float] = {"cpu": parts["user"] + parts["system"]}
     seconds |= {part: parts[part] for part in parts}
@@ -191,7 +195,7 @@ def _points(
     for row in whole:
         at = row.workload, row.point
         runs = [
-            [run for run in runs if _divisor(run)[0] == row.basis]
+            [run for run in runs if divide_by(run)[0] == row.basis]
             for runs in (of_base[at], of_new[at])
         ]
         point = _decompose(row, runs)
@@ -260,7 +264,7 @@ def _amounts(
     keys = [run.key for run in runs]
     columns = []
     for part in parts:
-        values = [run.content.parts[part] / _divisor(run)[1] for run in runs]
+        values = [run.content.parts[part] / divide_by(run)[1] for run in runs]
         columns.append([fmean(unit) for unit in gather_units(values, keys, replication)])
     return np.array(columns, dtype=np.float64).T
 

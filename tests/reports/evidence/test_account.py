@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.account.findings import account_changes
-from schedperf.evidence.account.record import Account, AccountRow, Kind
+from schedperf.evidence.account.record import Account, AccountRow, Kind, Part
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
@@ -29,7 +29,13 @@ from schedperf_reports.graphics.parts import Parts
 from schedperf_reports.page.first_screen.screen import draw_first_screen
 from schedperf_reports.page.first_screen.why import CORRELATED, NOT_IDENTIFIED
 from schedperf_reports.sections import shown_sections
-from tests.account_records import account_of, account_point, account_row, other_commands
+from tests.account_records import (
+    account_of,
+    account_point,
+    account_row,
+    other_commands,
+    sampled_row,
+)
 
 Make = Callable[..., Comparison]
 Describe = Callable[..., list[Block]]
@@ -110,6 +116,66 @@ def test_what_was_not_measured_is_named(describe: Describe) -> None:
     )
     [drawing] = [block for block in blocks if isinstance(block, Parts)]
     assert [name for _, name in drawing.key] == ["user", "system"]
+
+
+UNKNOWN: tuple[Part, ...] = ("user", "system")
+BOUND = (
+    "groups=4: waiting for a CPU: at least 40 us -> 60 us per message, +50.0% [+40.0%, +60.0%], "
+    "sampled in instrumented runs (coverage 89% -> 91%; 5+5 runs)"
+)
+
+
+def test_sampled_waiting_is_a_bound_and_only_blocked_time_is_unknown(describe: Describe) -> None:
+    blocks = describe(
+        account_row("cpu"), points=(account_point(UNKNOWN),), sampled=(sampled_row(),)
+    )
+    first, second = lines_of(blocks)
+    assert first.endswith("[-2.0, +2.0]; blocked: not measured (5+5 runs)")
+    assert second == BOUND
+    _, table = (block for block in blocks if isinstance(block, Table))
+    assert table.caption.startswith("sampled in instrumented runs: 1 of 1 row")
+    assert [row[0].text for row in table.rows] == ["waiting for a CPU, at least"]
+    assert table.rows[0][-1].text == "89% -> 91%"
+    # Findings refer to it.
+    assert table.anchors == ("sampled-new-0",)
+
+
+def test_bounds_whose_change_may_be_that_of_the_coverage_have_no_change() -> None:
+    for changed in (False, None):
+        data = account_of(sampled=(sampled_row(changed=changed),))
+        _, line = describe_point(account_point(UNKNOWN), data)
+        assert "at least 40 us -> 60 us per message, sampled" in line
+
+
+def test_bounds_of_other_points_are_not_those_of_this_one() -> None:
+    for field in ("side", "workload", "point", "basis"):
+        row = sampled_row(**{field: "time" if field == "basis" else "other"})
+        [line] = describe_point(account_point(UNKNOWN), account_of(sampled=(row,)))
+        assert "waiting for a CPU or blocked: not measured" in line
+
+
+@pytest.mark.parametrize("name", ["text", "html", "lkml"])
+def test_where_waiting_is_unknown_nothing_claims_it(make_comparison: Make, name: str) -> None:
+    at = points_at(make_comparison)
+    data = account_of(account_row("cpu", **at), points=(account_point(UNKNOWN, **at),))
+    shown = " ".join(draw(with_account(make_comparison, data), name).split())
+    claims = re.findall(r"wait(?:ing|ed) for a CPU[^.;]{0,40}", shown)
+    assert {each for each in claims if "not measured" not in each} <= {MEANING}
+    assert "thread-time per message" not in shown
+
+
+def test_sampled_waiting_is_in_all_reports(make_comparison: Make) -> None:
+    at = points_at(make_comparison)
+    data = account_of(
+        account_row("cpu", **at),
+        points=(account_point(UNKNOWN, **at),),
+        sampled=(sampled_row(**at),),
+    )
+    comparison = with_account(make_comparison, data)
+    for name in ("text", "lkml"):
+        shown = " ".join(draw(comparison, name).split())
+        assert "at least 40 us -> 60 us per message, +50.0% [+40.0%, +60.0%], sampled" in shown
+    assert re.search(r'id="[^"]*sampled-new-0"', draw(comparison, "html"))
 
 
 def test_a_contribution_without_interval_is_a_number_alone() -> None:

@@ -16,6 +16,7 @@ from schedperf_reports.evidence.account import (
     contributions_of,
     count_sample,
     draw_points,
+    missing_parts,
     name_others,
     name_quantity,
 )
@@ -69,6 +70,7 @@ def draw_time(
     points = _choose(data.points, rows)
     first = points[0]
     bars = replace(draw_points(points, names), has_amounts=False)
+    missing = missing_parts(first, data)
     title, key, others = name_quantity(first), _names(bars), ""
     # A change without a verdict is not quoted, and the changes of several sides have no room.
     if len(points) == 1 and comparison.overall.verdict not in OPEN:
@@ -79,7 +81,7 @@ def draw_time(
         title=title,
         bars=bars,
         key=key,
-        missing=f"{', '.join(first.missing)}: not measured" if first.missing else "",
+        missing=f"{', '.join(missing)}: not measured" if missing else "",
         others=others,
         points=tuple(points),
     )

@@ -3,12 +3,17 @@
 
 from typing import Any
 
-from schedperf.evidence.account.findings import MOST_FINDINGS, account_changes
+from schedperf.evidence.account.findings import (
+    MOST_FINDINGS,
+    account_changes,
+    sampled_waiting,
+)
 from tests.account_records import (
     account_of,
     account_point,
     account_row,
     other_commands,
+    sampled_row,
 )
 from tests.schedperf.evidence.account.conftest import Analyse, run_of, runs_of
 
@@ -55,6 +60,21 @@ def test_blocked_time_is_an_effect_of_another_part() -> None:
     unchanged = account_row("waiting", changed=False)
     [found_alone] = account_changes(account_of(BLOCKED, unchanged))
     assert found_alone.bearing == "reason"
+
+
+def test_sampled_waiting_is_a_lower_bound() -> None:
+    [found] = sampled_waiting(account_of(sampled=(sampled_row(),)))
+    assert found.claim == (
+        "groups=4: time that the workload's tasks waited for a CPU per message at least "
+        "40 us -> 60 us, +50.0% (95% CI [+40%, +60%], sampled in instrumented runs, coverage "
+        "89% -> 91%): runnable, but not running"
+    )
+    assert (found.id, found.evidence) == (
+        "sampled_waiting#sampled-new-0", ("account#sampled-new-0",),
+    )  # fmt: skip
+    assert (found.better, found.bearing) == ("lower", "reason")
+    for changed in (False, None):
+        assert not [*sampled_waiting(account_of(sampled=(sampled_row(changed=changed),)))]
 
 
 def test_another_workload_or_point_is_no_cause_of_blocked_time() -> None:

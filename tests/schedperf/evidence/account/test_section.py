@@ -62,7 +62,7 @@ def test_every_run_has_user_and_system_time(analyse: Analyse) -> None:
     assert cpu.base == pytest.approx(geometric_mean((1.0, 1.02, 0.98)) / MESSAGES)
     assert (row_of(data, "minor faults").unit, cpu.unit) == ("1/message", "s/message")
     assert data.sides[0] == AccountSide(
-        side="base", runs=3, kind="clean", measured=0, lost=0, left_out=0, unresolved=0
+        side="base", runs=3, kind="clean", measured=0, lost=None, left_out=None, unresolved=None
     )
     assert (data.others, data.notes) == ((), ())
 

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Choose what the times of a run are divided by: its operations, or the run itself."""
+
+from typing import TypeVar
+
+from schedperf.model.counted import Basis
+from schedperf.model.run import Captured
+
+Content = TypeVar("Content")
+# If a benchmark does a fixed amount of work, the run is the operation.
+RUN = "run"
+
+
+def divide_by(run: Captured[Content]) -> tuple[Basis, float, str]:
+    """Return basis, number and name of the operations of a run; 1 run if they are not known."""
+    if run.ops is not None and run.ops.count and run.ops.unit != RUN:
+        return "operation", run.ops.count, run.ops.unit
+    return "share", 1.0, RUN
