@@ -348,6 +348,31 @@ def account(folder: Path) -> None:
     write_sides(folder, base, new)
 
 
+def sampled_account(folder: Path) -> None:
+    """Write runs of an ordinary user, whose tasks wait longer for a CPU: it is sampled."""
+
+    def run(place: int, kind: str, waiting_s: float, coverage: float) -> Json:
+        noise = NOISE[place]
+        usage = {"utime_s": 0.2 * noise, "stime_s": 1.0 * noise, "maxrss_bytes": 4 << 20,
+                 "minflt": 2700, "majflt": 0, "nvcsw": 9000, "nivcsw": 800}  # fmt: skip
+        samples = {
+            "schema": "schedperf/task_times/1", "looks": 6, "tasks": 161,
+            "exec_s": 1.2 * coverage * noise, "waiting_s": waiting_s * coverage * noise,
+        }  # fmt: skip
+        has_samples = kind == "instrumented"
+        return {
+            "kind": kind,
+            "time_s": 0.6 * noise * (1.0 + (waiting_s - 30.0) / 60.0),
+            "rusage": usage,
+            "files": {"task_times/task_times.json": json.dumps(samples)} if has_samples else {},
+        }
+
+    kinds = ("clean", "instrumented")
+    base = [run(place, kind, 30.0, 0.92) for kind in kinds for place in range(8)]
+    new = [run(place + 1, kind, 66.0, 0.88) for kind in kinds for place in range(8)]
+    write_sides(folder, base, new)
+
+
 def sched_ext(folder: Path) -> None:
     """Write the fair class, with a run of a partial scheduler, against one that was ejected."""
     partial = run_of_scheduler({**LOADED, "switch_all": "0"})
