@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rows and points of the section account as tests of findings and reports need them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,11 +12,16 @@ from schedperf.evidence.account.record import (
     AccountPoint,
     AccountRow,
     AccountSide,
+    DividedKind,
+    DividedPoint,
+    DividedRow,
     Kind,
     OtherLoad,
     Part,
     PartChange,
     SampledWaiting,
+    SubPart,
+    SubPartChange,
 )
 from schedperf.model.counted import RateRow
 
@@ -73,6 +78,30 @@ def _change(part: Part | None, base: float, new: float, whole: float) -> PartCha
         part=part, base=base, new=new, contribution=value, ci_low=value - 0.02,
         ci_high=value + 0.02,
     )  # fmt: skip
+
+
+def divided_row(kind: DividedKind = "preempted", **changes: Any) -> DividedRow:
+    """Return a row of a reason, of which tasks waited longer: 40 us -> 60 us per message."""
+    fields = {name: getattr(_ROW, name) for name in _ROW.__struct_fields__}
+    return DividedRow(**{**fields, "row": f"new-divided-{kind}", "kind": kind, **changes})
+
+
+def divided_point(
+    parts: Mapping[SubPart, float], missing: tuple[SubPart, ...] = (), **changes: Any
+) -> DividedPoint:
+    """Return a point of which reasons contribute these fractions; they have been 10 us before."""
+    point = DividedPoint(
+        **_AT, basis="operation", unit="s/message", n_base=3, n_new=3, replication="runs",
+        parts=tuple(
+            SubPartChange(
+                part=part, base=10e-6, new=10e-6 + value * 100e-6, contribution=value,
+                ci_low=value - 0.05, ci_high=value + 0.05,
+            )
+            for part, value in parts.items()
+        ),
+        missing=missing,
+    )  # fmt: skip
+    return replace(point, **changes)
 
 
 def other_commands(*used: tuple[str, float, float], **changes: Any) -> tuple[OtherLoad, ...]:

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu import online_cpus
+from schedperf_collectors.machine.pid_namespace import global_pid
 from schedperf_collectors.machine.system import System, or_none
 from schedperf_collectors.placement import balance as _placement_balance
 from schedperf_collectors.placement import timers as _placement_timers
@@ -50,9 +51,6 @@ _MECHANISMS = rf"{_ONE}(?:(?:, |/){_ONE})*"
 _PARTS = re.compile(rf"; (?={_MECHANISMS}: )")
 _PART = re.compile(rf"(?:({_MECHANISMS}): )?(.*)")
 _QUOTED = re.compile(r" '[^']*'")
-
-# PROC_PID_INIT_INO of include/linux/proc_ns.h: the first namespace of process ids.
-INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 
 HOTPLUG_NOTE = (
     "CPUs went online or offline during the run; tasks pushed off an offline CPU are counted as "
@@ -84,7 +82,7 @@ def bpf_placement(capture: Capture) -> Generator[str, None, str]:
     """Count task placements by cause and distance, and the time tasks wait for a CPU."""
     system = System()
     try:
-        machine = read_machine(system, _global_pid(system, capture.workload_pid))
+        machine = read_machine(system, global_pid(system, capture.workload_pid))
     except Unavailable as error:
         raise Skipped(error.reason) from error
     try:
@@ -96,15 +94,6 @@ def bpf_placement(capture: Capture) -> Generator[str, None, str]:
         return f"recorded with perf, because BPF is not available: {error.say()}"
     with contextlib.closing(tracepoints):
         return (yield from _capture_with_bpf(system, capture.folder, machine, tracepoints))
-
-
-def _global_pid(system: System, pid: int) -> int:
-    """Return a process id in the initial pid namespace; 0 in any other pid namespace."""
-    try:
-        namespace = system.path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
-    return pid if namespace == INITIAL_PID_NAMESPACE else 0
 
 
 def _capture_with_bpf(

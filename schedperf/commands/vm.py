@@ -37,7 +37,7 @@ _FORWARDED = (
     "timeout", "seed", "machine", "load", "shareable",
 )  # fmt: skip
 # Counts of calls are valid in a guest, even though timings, which the probes slow down, are not.
-GUEST_COLLECTORS = ("default", "bpf_pelt", "bpf_placement")
+GUEST_COLLECTORS = ("default", "bpf_account", "bpf_pelt", "bpf_placement")
 # Boots are the independent replicates, so one instrumented run per boot is enough.
 GUEST_INSTRUMENTED = 1
 # Under emulation, its samples come from a timer that never interrupts the scheduler, and it takes

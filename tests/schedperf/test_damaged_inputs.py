@@ -27,6 +27,7 @@ import pytest
 
 from schedperf.evidence.account.capture import parse_account
 from schedperf.evidence.account.sampled import parse_samples
+from schedperf.evidence.account.waits import parse_waits
 from schedperf.evidence.c2c.perf_text import is_c2c_text, parse_c2c_text
 from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.sources import load_kernel
@@ -57,7 +58,7 @@ from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data, write_perf_data_pipe
 from tests.conftest import bundle_members
 from tests.schedperf.conftest import write_btf
-from tests.schedperf.evidence.account.conftest import write_account
+from tests.schedperf.evidence.account.conftest import write_account, write_waits
 from tests.schedperf.evidence.account.test_sampled import write_samples
 from tests.schedperf.evidence.schedstat.conftest import (
     write_report,
@@ -397,6 +398,7 @@ FORMATS: Mapping[str, _Format] = {
     ),
     "account": _Format(lambda: write_account().encode(), _of_bytes(parse_account)),
     "task times": _Format(lambda: write_samples().encode(), _of_bytes(parse_samples)),
+    "waits": _Format(lambda: write_waits().encode(), _of_bytes(parse_waits)),
     "kernel log": _Format(
         lambda: Numa().percpu_lines().encode(), _of_text(parse_percpu_log), _anywhere
     ),

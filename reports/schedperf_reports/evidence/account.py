@@ -12,14 +12,13 @@ from schedperf.evidence.account.record import (
     AccountPoint,
     AccountRow,
     AccountSide,
+    DividedPoint,
     Kind,
     OtherLoad,
     Part,
-    PartChange,
     SampledWaiting,
     describe_coverage,
     describe_others,
-    write_points,
 )
 from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
@@ -27,6 +26,11 @@ from schedperf.model.sections import data_of
 from schedperf.model.units import format_measure
 from schedperf.model.verdict import count_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
+from schedperf_reports.evidence._divided_waits import (
+    describe_divided,
+    tables_of_divided,
+    write_contribution,
+)
 from schedperf_reports.graphics.parts import Parts, PartsBar, Segment
 from schedperf_reports.rates.cells import explain_gaps, gather_twins, state_of
 from schedperf_reports.rates.tables import Rates, by_subject, name_point, notes_below, titled
@@ -36,8 +40,6 @@ from schedperf_reports.words.rows import count_of, has_changed, merge_sides, sid
 from schedperf_reports.words.states import State
 
 TITLE = "Where the time went"
-# The ends of a wider interval of a contribution, as a fraction, say nothing.
-WIDEST = 2.0
 # Lines that a text of one screen shows.
 MOST_LINES = 3
 MOST_ROWS = 10
@@ -139,6 +141,7 @@ def account(comparison: Comparison) -> Iterator[Block]:
         title = titled(subject, SAMPLED)
         yield SAMPLED_RATES.table(title, gather_twins(sampled), limit=MOST_ROWS, least=LEAST_ROWS)
         yield from explain_gaps(sampled)
+    yield from tables_of_divided(data.divided_rows, MOST_ROWS)
     yield from _tables_of_others(data.others)
     yield Text(text=f"{MEANING}; {NOT_OF_RESULT}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
@@ -150,6 +153,7 @@ def time_lines(comparison: Comparison) -> Items | None:
     if data is None or not data.points or not comparison.rows:
         return None
     lines = [line for point in data.points for line in describe_point(point, data)]
+    lines += _lines_of_divided(data)
     # Without a change to explain, a text of one screen has more important lines.
     brief = MOST_LINES if has_changed(comparison) else 0
     return Items(items=tuple(Item(text=line) for line in lines), brief=brief)
@@ -160,21 +164,17 @@ def describe_point(point: AccountPoint, data: Account) -> Iterator[str]:
 
     If the tasks' waiting was only sampled, its lower bound is a line of its own.
     """
-    has_workloads = len({each.workload for each in data.points}) > 1
-    at = name_point(point.workload, point.point) if has_workloads else point.point
-    named = f"{at}: " if at else ""
-    has_sides = len({each.side for each in data.points}) > 1
-    side = f"{point.side}: " if has_sides else ""
+    where = _where(point, data.points)
     parts = ", ".join(f"{PART_NAMES[part]} {text}" for part, text in contributions_of(point))
     sampled = sampled_of(point, data)
     missing = " or ".join(PART_NAMES[part] for part in missing_parts(point, data))
     unknown = f"; {missing}: not measured" if missing else ""
     whose = "" if not point.missing else " of the workload's tasks"
     yield (
-        f"{side}{named}{name_quantity(point, whose)} {change_of(point)}: {parts}{unknown} "
+        f"{where}{name_quantity(point, whose)} {change_of(point)}: {parts}{unknown} "
         f"({count_sample(point)})"
     )
-    yield from (f"{side}{named}{_describe_sampled(row)}" for row in sampled)
+    yield from (f"{where}{_describe_sampled(row)}" for row in sampled)
     yield from filter(None, [name_others(point, data)])
 
 
@@ -202,7 +202,7 @@ def contributions_of(
     changes = sorted(point.parts, key=lambda change: -abs(change.contribution))
     for rank, change in enumerate(changes):
         if change.part is not None:
-            yield change.part, _contribution(change, has_interval=rank < most_intervals)
+            yield change.part, write_contribution(change, has_interval=rank < most_intervals)
 
 
 def sampled_of(point: AccountPoint, data: Account) -> list[SampledWaiting]:
@@ -233,6 +233,22 @@ def name_others(point: AccountPoint, data: Account) -> str:
     return describe_others(point, data.others) if waiting > 0.0 else ""
 
 
+def _where(
+    point: AccountPoint | DividedPoint, points: Sequence[AccountPoint | DividedPoint]
+) -> str:
+    """Return side and point as a line begins, ``new2: groups=4: ``, where there are several."""
+    has_workloads = len({each.workload for each in points}) > 1
+    at = name_point(point.workload, point.point) if has_workloads else point.point
+    named = f"{at}: " if at else ""
+    has_sides = len({each.side for each in points}) > 1
+    return f"{point.side}: {named}" if has_sides else named
+
+
+def _lines_of_divided(data: Account) -> Iterator[str]:
+    for point in data.divided:
+        yield from describe_divided(point, _where(point, data.divided), PART_NAMES)
+
+
 def _describe_sampled(row: SampledWaiting) -> str:
     """Return the lower bounds: ``waiting for a CPU: at least 1.2 s -> 3.4 s per run, …``."""
     base, new = (
@@ -249,15 +265,6 @@ def _describe_sampled(row: SampledWaiting) -> str:
         f"{PART_NAMES['waiting']}: at least {base} -> {new} per {per}{change}, sampled in "
         f"instrumented runs ({describe_coverage(row)}; {n})"
     )
-
-
-def _contribution(change: PartChange, *, has_interval: bool) -> str:
-    interval = ""
-    if has_interval and change.ci_low is not None and change.ci_high is not None:
-        ends = f"{write_points(change.ci_low)}, {write_points(change.ci_high)}"
-        is_wide = change.ci_high - change.ci_low > WIDEST
-        interval = f" [{'too wide' if is_wide else ends}]"
-    return f"{write_points(change.contribution)} pp{interval}"
 
 
 def draw_points(points: Sequence[AccountPoint], names: Mapping[str, str] | None = None) -> Parts:

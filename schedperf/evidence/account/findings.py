@@ -10,12 +10,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence import finding
+from schedperf.evidence.account.main_reason import describe_main_reason
 from schedperf.evidence.account.record import (
     PARTS,
     Account,
     AccountPoint,
     AccountRow,
-    OtherLoad,
     Part,
     PartChange,
     SampledWaiting,
@@ -61,7 +61,7 @@ def account_changes(data: Account) -> Iterator[Finding]:
             (row.workload, row.point) for _, change, row in changed if change.part != "blocked"
         }
         for point, change, row in changed[:MOST_FINDINGS]:
-            found = _describe(point, change, row, data.others)
+            found = _describe(point, change, row, data)
             is_effect = change.part == "blocked" and (row.workload, row.point) in causes
             yield replace(found, bearing="effect") if is_effect else found
 
@@ -76,9 +76,7 @@ def _identity(point: AccountPoint, change: PartChange) -> tuple[Hashable, ...]:
     return point.side, point.workload, point.point, change.part, point.basis
 
 
-def _describe(
-    point: AccountPoint, change: PartChange, row: AccountRow, others: Sequence[OtherLoad]
-) -> Finding:
+def _describe(point: AccountPoint, change: PartChange, row: AccountRow, data: Account) -> Finding:
     part = next(part for part in PARTS if part == change.part)
     return _finding(
         row,
@@ -87,7 +85,10 @@ def _describe(
         remark=""
         if point.missing
         else f"{write_points(change.contribution)} pp of all thread-time",
-        others=describe_others(point, others) if part == "waiting" else "",
+        details=(
+            describe_main_reason(point, change, data),
+            describe_others(point, data.others) if part == "waiting" else "",
+        ),
     )
 
 
@@ -102,7 +103,13 @@ def _describe_sampled(row: SampledWaiting) -> Finding:
 
 
 def _finding(
-    row: RateRow, part: Part, *, rule: str, remark: str, others: str = "", bound: str = ""
+    row: RateRow,
+    part: Part,
+    *,
+    rule: str,
+    remark: str,
+    details: Sequence[str] = (),
+    bound: str = "",
 ) -> Finding:
     base, new = (
         format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
@@ -116,7 +123,7 @@ def _finding(
         section="account",
         clause=f"{where}{WORDS[part]} per {per} {bound}{base} -> {new}",
         change=f"{size}{describe_interval(row, remark)}",
-        details=f": {'; '.join(filter(None, (MEANINGS[part], others)))}",
+        details=f": {'; '.join(filter(None, (MEANINGS[part], *details)))}",
         metric=f"{part} time per {per}",
         better="lower",
     )

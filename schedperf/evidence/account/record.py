@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the record of section ``account``: the time of the workload's tasks, and its change."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
@@ -26,6 +26,13 @@ Kind = Literal[
 ]
 
 PARTS: tuple[Part, ...] = ("user", "system", "waiting", "blocked")
+# The reasons of a wait, and of blocked time, in instrumented runs.
+SubPart = Literal["preempted", "woken", "yielded", "throttled", "io", "other"]
+DividedKind = Literal[SubPart, "migrations"]
+SUB_PARTS: Mapping[Part, tuple[SubPart, ...]] = {
+    "waiting": ("preempted", "woken", "yielded", "throttled"),
+    "blocked": ("io", "other"),
+}
 # CPU time, which only restates a result that is a time.
 ON_CPU: tuple[Kind, ...] = ("cpu", "user", "system")
 # Stands for all commands that are not of the workload.
@@ -69,10 +76,9 @@ class AccountRow(RateRow, frozen=True, kw_only=True):
         return self.side, self.workload, self.point, self.kind, self.basis
 
 
-class PartChange(Struct, frozen=True, kw_only=True):
-    """One part of the thread-time, or all of it, and what it contributes to the change."""
+class Contributed(Struct, frozen=True, kw_only=True):
+    """Thread-time of base and of a new side, and what it contributes to the change."""
 
-    part: Annotated[Part | None, "null for all parts together"]
     base: Annotated[float, "arithmetic mean over the units of base, in the unit of the point"]
     new: float
     contribution: Annotated[
@@ -80,6 +86,22 @@ class PartChange(Struct, frozen=True, kw_only=True):
     ]
     ci_low: Annotated[float | None, "lower end of its 95% CI; null with one unit on a side"]
     ci_high: float | None
+
+
+class PartChange(Contributed, frozen=True, kw_only=True):
+    """One part of the thread-time, or all of it, and what it contributes to the change."""
+
+    part: Annotated[Part | None, "null for all parts together"]
+
+
+class SubPartChange(Contributed, frozen=True, kw_only=True):
+    """Time that tasks waited, or were blocked, for one reason, and what it contributes."""
+
+    part: Annotated[
+        SubPart,
+        "waiting for a CPU: `preempted`, `woken` (from its wakeup or start until it runs), "
+        "`yielded` (sched_yield), `throttled` (CFS bandwidth); blocked: by `io` or `other`",
+    ]
 
 
 class AccountPoint(Struct, frozen=True, kw_only=True):
@@ -113,6 +135,39 @@ class SampledWaiting(RateRow, frozen=True, kw_only=True):
     def identity(self) -> tuple[Hashable, ...]:
         """Key of the row: side, workload, point and denominator."""
         return self.side, self.workload, self.point, self.basis
+
+
+class DividedPoint(Struct, frozen=True, kw_only=True):
+    """How waiting and blocked time divide, in the instrumented runs of one workload and point."""
+
+    side: str
+    workload: str
+    point: str
+    basis: Basis
+    unit: Annotated[str, 'unit of the times: "s/message", "s/run"']
+    n_base: Annotated[int, "sample size of base, in units of `replication`"]
+    n_new: int
+    replication: Replication
+    parts: Annotated[
+        tuple[SubPartChange, ...],
+        "contributions are to the change of the thread-time of these instrumented runs",
+    ]
+    missing: Annotated[
+        tuple[SubPart, ...],
+        "sub-parts that a kernel does not show; their time is in others: throttled tasks are "
+        "preempted or woken before Linux 6.18",
+    ]
+
+
+class DividedRow(RateRow, frozen=True, kw_only=True):
+    """Time that tasks waited or were blocked for one reason, or migrations, when instrumented."""
+
+    kind: Annotated[DividedKind, "why tasks waited or were blocked; or migrations between CPUs"]
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Key of the row: side, workload, point, kind and denominator."""
+        return self.side, self.workload, self.point, self.kind, self.basis
 
 
 class OtherLoad(Struct, frozen=True, kw_only=True):
@@ -152,6 +207,13 @@ class Account(SectionData, frozen=True, kw_only=True):
         "CPU time of other commands during the runs, without the recorder's, the largest first",
     ]
     notes: tuple[str, ...]
+    divided: Annotated[
+        tuple[DividedPoint, ...],
+        "why tasks waited and were blocked, in instrumented runs with the collector `bpf_account`",
+    ] = ()
+    divided_rows: Annotated[
+        tuple[DividedRow, ...], "the same times, and migrations, each compared"
+    ] = ()
 
 
 def describe_coverage(row: SampledWaiting) -> str:

@@ -6,10 +6,9 @@ were blocked is compared if it was measured in all runs of both sides.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 
-import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.account.capture import (
@@ -18,6 +17,7 @@ from schedperf.evidence.account.capture import (
     parse_account,
     parts_of,
 )
+from schedperf.evidence.account.contributions import contributions
 from schedperf.evidence.account.divisor import divide_by
 from schedperf.evidence.account.record import (
     ALL,
@@ -32,22 +32,16 @@ from schedperf.evidence.account.record import (
     PartChange,
 )
 from schedperf.evidence.account.sampled import compare_sampled
+from schedperf.evidence.account.waits import divide_waits
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
-from schedperf.model.frame import Floats
-from schedperf.model.rows import Replication
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
-from schedperf.stats.decomposition import decompose
-from schedperf.stats.one_side import compared_runs, gather_units
 
 FOLDER = "account"
 # Commands that are named for a point; the others are one row.
 MOST_COMMANDS = 5
-# Thread-times of a run or an operation beyond these are 0 or damaged, and their change may be too
-# large for a float.
-LEAST_S, MOST_S = 1e-12, 1e12
 
 
 class Times(Struct, frozen=True, kw_only=True):
@@ -81,6 +75,7 @@ def account(sides: Sequence[Side]) -> Account:
             raise Absent(reason)
     base, *others = loaded
     rows = [row for new in others for row in _compare(base, new)]
+    divided = divide_waits(sides)
     if not rows:
         raise Absent("base and new have no workload and point in common")
     points = [point for new in others for point in _points(base, new, rows)]
@@ -91,10 +86,17 @@ def account(sides: Sequence[Side]) -> Account:
         rows=tuple(rows),
         sampled=sampled.rows,
         others=tuple(row for new in others for row in _others(base, new)),
-        notes=(
-            *(note for times in loaded for note in (*times.notes, *_notes(times))),
-            *sampled.notes,
+        notes=tuple(
+            dict.fromkeys(
+                [
+                    *(note for times in loaded for note in (*times.notes, *_notes(times))),
+                    *sampled.notes,
+                    *divided.notes,
+                ]
+            )
         ),
+        divided=divided.points,
+        divided_rows=divided.rows,
     )
 
 
@@ -207,30 +209,10 @@ def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> Ac
     parts = [
         part for part in PARTS if all(part in run.content.parts for side in runs for run in side)
     ]
-    base, new = (
-        _amounts(side, parts, row.replication)
-        for side in _compared(runs[0], runs[1], row.replication)
-    )
-    whole_base, whole_new = (float(side.sum(axis=1).mean()) for side in (base, new))
-    if whole_base < LEAST_S or max(whole_base, whole_new) > MOST_S:
+    changes = contributions(row, runs, lambda times: [times.parts[part] for part in parts])
+    if changes is None:
         return None
-    changes = [
-        PartChange(
-            part=part,
-            base=float(mean_base),
-            new=float(mean_new),
-            contribution=change.value,
-            ci_low=change.ci_low,
-            ci_high=change.ci_high,
-        )
-        for part, mean_base, mean_new, change in zip(
-            [*parts, None],
-            [*base.mean(axis=0), whole_base],
-            [*new.mean(axis=0), whole_new],
-            decompose(base, new, is_paired=row.replication == "rounds"),
-            strict=True,
-        )
-    ]
+    *of_parts, whole = changes
     return AccountPoint(
         side=row.side,
         workload=row.workload,
@@ -240,33 +222,13 @@ def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> Ac
         n_base=row.n_base,
         n_new=row.n_new,
         replication=row.replication,
-        all=changes[-1],
-        parts=tuple(changes[:-1]),
+        all=PartChange(part=None, **asdict(whole)),
+        parts=tuple(
+            PartChange(part=part, **asdict(change))
+            for part, change in zip(parts, of_parts, strict=True)
+        ),
         missing=tuple(part for part in PARTS if part not in parts),
     )
-
-
-def _compared(
-    base: Sequence[Captured[Times]], new: Sequence[Captured[Times]], replication: Replication
-) -> Iterator[list[Captured[Times]]]:
-    """Yield the runs of both sides that are compared; pairs are in the same order."""
-    keys = compared_runs([run.key for run in base], [run.key for run in new], replication)
-    for side, kept in zip((base, new), keys, strict=True):
-        chosen = set(kept)
-        runs = [run for run in side if run.key in chosen]
-        yield sorted(runs, key=lambda run: run.key.round or 0)
-
-
-def _amounts(
-    runs: Sequence[Captured[Times]], parts: Sequence[Part], replication: Replication
-) -> Floats:
-    """Return the time of each part per operation or run, in s, shape (units, parts)."""
-    keys = [run.key for run in runs]
-    columns = []
-    for part in parts:
-        values = [run.content.parts[part] / divide_by(run)[1] for run in runs]
-        columns.append([fmean(unit) for unit in gather_units(values, keys, replication)])
-    return np.array(columns, dtype=np.float64).T
 
 
 def _others(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoad]:

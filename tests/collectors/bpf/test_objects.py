@@ -55,7 +55,9 @@ def package_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_program_compiles_to_an_object(cache: Path) -> None:
     objects = compile_all()
-    names = ("placement", "balance", "timers", "pelt", "run_queues", "wakeup_latency")
+    names = (
+        "account", "placement", "balance", "timers", "pelt", "run_queues", "wakeup_latency",
+    )  # fmt: skip
     assert set(objects) == {f"{name}.bpf.o" for name in names}
     assert all(data.startswith(ELF_MAGIC) for data in objects.values())
     assert len(list(cache.iterdir())) == len(objects)
@@ -142,7 +144,7 @@ def test_what_clang_refuses_is_said_in_one_line() -> None:
     assert refused.value.reason == "clang: exit status 1: bad.bpf.c:1:9: error: expected expression"
 
 
-@pytest.mark.parametrize("name", ["placement", "run_queues", "wakeup_latency"])
+@pytest.mark.parametrize("name", ["account", "placement", "run_queues", "wakeup_latency"])
 def test_the_types_are_those_of_the_running_kernel(tmp_path: Path, name: str) -> None:
     if not VMLINUX_BTF.exists() or shutil.which("bpftool") is None:
         pytest.skip("needs bpftool and a kernel with BTF")

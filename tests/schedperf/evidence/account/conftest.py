@@ -27,6 +27,47 @@ def write_account(**changes: Any) -> str:
     return json.dumps({**FILE, **changes})
 
 
+WAITS: Mapping[str, Any] = {
+    "schema": "schedperf/bpf_account/1", "seconds": 1.5, "tasks": 4, "left_out": 0,
+    "unfinished": 0, "missed": 0, "migrations": 7,
+}  # fmt: skip
+# How often tasks waited, or were blocked, for each reason.
+EVENTS = 100
+
+
+def write_waits(
+    *,
+    preempted: float | None = 2.0,
+    woken: float | None = 1.0,
+    yielded: float | None = 0.0,
+    throttled: float | None = 0.0,
+    io: float = 0.25,
+    other: float = 0.75,
+    **changes: Any,
+) -> str:
+    """Return waits.json with these times in s; the kernel does not show those that are None."""
+    times = {
+        "preempted": preempted, "woken": woken, "yielded": yielded, "throttled": throttled,
+        "io": io, "other": other,
+    }  # fmt: skip
+    parts = {
+        name: None if time_s is None else {"seconds": time_s, "count": EVENTS}
+        for name, time_s in times.items()
+    }
+    return json.dumps({**WAITS, "parts": parts, **changes})
+
+
+def divided_run(**waits: Any) -> Run:
+    """Return an instrumented run with 1 s on CPUs, and with these waits."""
+    files = {"bpf_account/waits.json": write_waits(**waits)}
+    return {"kind": "instrumented", "rusage": usage_of(0.2, 0.8), "files": files}
+
+
+def divided_runs(part: str, values: Sequence[float], **waits: Any) -> list[Run]:
+    """Return instrumented runs of which one reason has these times in s."""
+    return [divided_run(**{part: value}, **waits) for value in values]
+
+
 def usage_of(user_s: float, system_s: float) -> dict[str, float]:
     return {
         "utime_s": user_s, "stime_s": system_s, "maxrss_bytes": 4096, "minflt": 10, "majflt": 0,
