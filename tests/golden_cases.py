@@ -153,6 +153,7 @@ CASES = (
     comparison("sched-ext", evidence.sched_ext),
     several("account", evidence.account, "base.tar new.tar"),
     several("sampled-account", evidence.sampled_account, "base.tar new.tar"),
+    several("waits", evidence.waits, "base.tar new.tar"),
     several("energy", evidence.energy, "base.tar new.tar"),
     comparison("counters", evidence.counters),
     comparison("only-instrumented", evidence.only_instrumented),

@@ -36,6 +36,8 @@ from tests.golden_inputs import (
     write_sides,
 )
 from tests.schedperf.compare.why.test_joined import WORSE, Made
+from tests.schedperf.evidence.account.conftest import divided_run
+from tests.schedperf.evidence.account.conftest import run_of as run_of_account
 from tests.schedperf.evidence.load.conftest import COMMAND, beside_load
 from tests.schedperf.evidence.pelt.conftest import make_function, make_run
 from tests.schedperf.evidence.placement.conftest import PLACEMENT, move, phases_of, timer
@@ -371,6 +373,27 @@ def sampled_account(folder: Path) -> None:
     base = [run(place, kind, 30.0, 0.92) for kind in kinds for place in range(8)]
     new = [run(place + 1, kind, 66.0, 0.88) for kind in kinds for place in range(8)]
     write_sides(folder, base, new)
+
+
+def waits(folder: Path) -> None:
+    """Write instrumented runs whose tasks are preempted more often, on a kernel before 6.18."""
+
+    def run(place: int, preempted_s: float) -> Json:
+        noise = NOISE[place]
+        return divided_run(
+            preempted=preempted_s * noise, woken=6.0 * noise, yielded=0.01 * noise,
+            throttled=None, io=0.3 * noise, other=12.0 * noise,
+        )  # fmt: skip
+
+    base = [run(place, 20.0) for place in range(4)]
+    new = [run(place + 1, 60.0) for place in range(4)]
+    clean_new = [run_of_account(waiting=66.0 * NOISE[place], blocked=12.0) for place in range(6)]
+    clean_base = [run_of_account(waiting=26.0 * NOISE[place], blocked=12.0) for place in range(6)]
+    write_sides(
+        folder,
+        [*({**each, "time_s": 0.6 * NOISE[at]} for at, each in enumerate(clean_base)), *base],
+        [*({**each, "time_s": 0.8 * NOISE[at]} for at, each in enumerate(clean_new)), *new],
+    )
 
 
 def sched_ext(folder: Path) -> None:

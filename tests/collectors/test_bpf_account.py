@@ -167,7 +167,7 @@ def test_tasks_that_share_a_cpu_are_preempted(run: Run) -> None:
 def test_tasks_that_yield_are_not_preempted(run: Run) -> None:
     found, waited = two_on_one_cpu(run, YIELD)
     assert found.parts.yielded is not None
-    assert 0 < found.parts.yielded.count
+    assert found.parts.yielded.count > 0
     assert waited_s(found) >= waited
     # A task may be preempted while it is in sched_yield(2), but it is there most of the time.
     assert found.parts.preempted is not None

@@ -90,7 +90,7 @@ def describe_divided(
             f"{SUB_PART_NAMES[change.part]} {write_contribution(change)}" for change in changes
         ]
         missing = [SUB_PART_NAMES[reason] for reason in reasons if reason in point.missing]
-        unknown = f"; {' and '.join(missing)}: not told apart by the kernel" if missing else ""
+        unknown = f"; {' and '.join(missing)}: not measured" if missing else ""
         yield (
             f"{where}{part_names[part]}, in instrumented runs: {', '.join(texts)}{unknown} "
             f"({n}{alone})"

@@ -33,6 +33,8 @@ from tests.account_records import (
     account_of,
     account_point,
     account_row,
+    divided_point,
+    divided_row,
     other_commands,
     sampled_row,
 )
@@ -78,6 +80,42 @@ def test_the_line_of_a_point_begins_with_the_largest_contribution(describe: Desc
     ]
     lines = next(block for block in blocks if isinstance(block, Items))
     assert lines.brief == MOST_LINES
+
+
+def test_waiting_and_blocked_time_are_divided_by_reason(describe: Describe) -> None:
+    reasons = divided_point(
+        {"woken": 0.1, "preempted": 0.8, "yielded": 0.0, "other": -0.2, "io": 0.3}, ("throttled",)
+    )
+    blocks = describe(divided=(reasons,), divided_rows=(divided_row(), divided_row("migrations")))
+    assert lines_of(blocks)[1:] == [
+        (
+            "groups=4: waiting for a CPU, in instrumented runs: preempted +80 pp [+75, +85], woken "
+            "+10 pp [+5.0, +15], yielded 0 pp [-5.0, +5.0]; throttled: not measured (3+3 runs)"
+        ),
+        (
+            "groups=4: blocked, in instrumented runs: I/O +30 pp [+25, +35], other -20 pp "
+            "[-25, -15] (3+3 runs)"
+        ),
+    ]
+    [table] = [block for block in blocks if isinstance(block, Table)]
+    assert [row[0].text for row in table.rows] == ["waiting: preempted", "migrations"]
+    assert table.caption.startswith("why the workload's tasks waited: 2 of 2 rows changed")
+
+
+def test_blocked_time_without_io_is_not_divided(describe: Describe) -> None:
+    point = divided_point({"woken": 0.1, "io": 0.0, "other": 0.2})
+    io = replace(point.parts[1], base=0.0, new=0.0)
+    idle = replace(point, parts=(point.parts[0], io, point.parts[2]))
+    assert [line.split(",")[0] for line in lines_of(describe(divided=(idle,)))[1:]] == [
+        "groups=4: waiting for a CPU"
+    ]
+
+
+def test_reasons_of_one_run_have_no_interval(describe: Describe) -> None:
+    point = divided_point({"woken": 0.1}, n_base=1, n_new=1)
+    alone = replace(point, parts=(replace(point.parts[0], ci_low=None, ci_high=None),))
+    [_, line] = lines_of(describe(divided=(alone,)))
+    assert line.endswith(": woken +10 pp (1+1 runs, no interval)")
 
 
 def test_the_blocks_are_lines_drawing_sides_tables_and_notes(describe: Describe) -> None:

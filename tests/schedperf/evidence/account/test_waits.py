@@ -170,7 +170,7 @@ def test_waits_without_a_cpu_time_are_a_note(analyse: Analyse) -> None:
 
 @given(st.dictionaries(st.sampled_from(PARTS), st.floats(0.0, 1e12), min_size=len(PARTS)))
 def test_the_times_are_those_of_the_file(times: dict[str, float]) -> None:
-    file = parse_waits(write_waits(**times).encode(), "waits.json")  # type: ignore[arg-type]
+    file = parse_waits(write_waits(**times).encode(), "waits.json")
     assert file.times == times
     assert fsum(file.times.values()) == pytest.approx(fsum(times.values()))
     assert file.events == EVENTS * len(PARTS)
