@@ -7,14 +7,17 @@ what became an orphan. Other tasks are added up by command, together with those 
 before and after the run (``/proc/PID/stat``)::
 
     account.json  {"schema": "schedperf/account/1", "lost": 0, "left_out": 0, "unresolved": 0,
-                   "tasks": 401, "lifetime_s": 1034.1, "exec_s": 5.175, "waiting_s": 610.9,
+                   "tasks": 401, "commands": ["hackbench"], "lifetime_s": 1034.1,
+                   "exec_s": 5.175, "waiting_s": 610.9,
                    "user_s": 0.35, "system_s": 4.9, "minor_faults": …, "major_faults": …,
                    "recorder_cpu_s": 0.31, "others_cpu_s": 2.2,
                    "others": [{"command": "stress-ng", "cpu_s": 2.1}, …]}
 
-``exec_s`` is CPU time as the scheduler counts it, ``user_s`` and ``system_s`` are by ticks.
-``lost`` messages were dropped by the kernel (null if unknown), ``left_out`` tasks were too many to
-store, and of ``unresolved`` ones no parent was found; none of them is in the sums.
+``commands`` are the names of the workload's tasks when they ended, at most :data:`MOST_COMMANDS`,
+those with the most CPU time first. ``exec_s`` is CPU time as the scheduler counts it, ``user_s``
+and ``system_s`` are by ticks. ``lost`` messages were dropped by the kernel (null if unknown),
+``left_out`` tasks were too many to store, and of ``unresolved`` ones no parent was found; none of
+them is in the sums.
 """
 
 from __future__ import annotations
@@ -42,8 +45,9 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, colle
 SCHEMA = "schedperf/account/1"
 READ_EVERY_S = (0.05, 0.05)
 LARGEST_SHARE = 0.05
-# Commands of the list of others.
+# Commands of the list of others, and of the workload.
 MOST_OTHERS = 20
+MOST_COMMANDS = 100
 
 
 @collector(scope="run", cost="5 us of CPU time per task that ends on the machine")
@@ -90,12 +94,15 @@ def _account(
     parents = {process.pid: process.parent for process in after.values()}
     tree = Tree(exits, recorder, before.outside, parents, before.since_us)
     sums = Counter[str]()
+    commands = Counter[str]()
     unresolved = 0
     ended: dict[int, list[Exit]] = {}
     for number, task in enumerate(exits):
         belongs = tree.has(number, task)
         if belongs:
-            sums.update(_used(task, before.setup))
+            used = _used(task, before.setup)
+            sums.update(used)
+            commands[exits.commands[task.command]] += used["exec_ns"]
         elif belongs is None:
             unresolved += 1
         else:
@@ -110,6 +117,7 @@ def _account(
     return {
         "unresolved": unresolved,
         "tasks": sums["tasks"],
+        "commands": [command for command, _ in commands.most_common(MOST_COMMANDS)],
         "lifetime_s": sums["lifetime_us"] / 1e6,
         "exec_s": sums["exec_ns"] / 1e9,
         "waiting_s": sums["waiting_ns"] / 1e9,

@@ -34,9 +34,9 @@ from typing import Any
 from schedperf_collectors.bpf.libbpf import BpfObject, Candidate, load_what_works
 from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.before_command import children_of, processes_by_pid
 from schedperf_collectors.machine.own_children import find_own_children
 from schedperf_collectors.machine.pid_namespace import global_pid
-from schedperf_collectors.machine.processes import all_processes
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
@@ -96,9 +96,10 @@ def capture_waits(system: System, capture: Capture) -> Generator[str, None, None
         remedy = error.remedy or ("" if os.geteuid() == 0 else "run as root")
         raise Skipped(error.reason, remedy) from error
     try:
-        earlier = frozenset(each.pid for each in all_processes() if each.parent == recorder)
+        earlier = children_of(system, recorder)
         yield PREPARED
-        setup = find_own_children(system, [*all_processes()], recorder, earlier).setup
+        processes = processes_by_pid(system).values()
+        setup = find_own_children(system, processes, recorder, earlier).setup
         programs.open_gate(0 if setup is None else setup.pid)
         began_s = time.monotonic()
         yield BEGUN

@@ -1,30 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count events on the whole machine during an instrumented run: ``perf stat -a --per-node``.
+"""Count events during an instrumented run, of the workload and on the whole machine.
 
-Count the software events, scheduler tracepoints and hardware events that perf supports here:
-perf exits with 0 when an event is ``<not supported>``, so every event is tried first. If perf
-rejects ``--per-node``, events are counted for all nodes together. ``perf_stat.csv`` is kept
-unchanged; ``perf_stat.json`` lists the events that were counted, and why others were not. On hybrid
+``perf stat -a --per-node`` counts the software events, scheduler tracepoints and hardware events
+that perf supports here: perf exits with 0 when an event is ``<not supported>``, so every event is
+tried first. If perf rejects ``--per-node``, events are counted for all nodes together. On hybrid
 machines, which have a PMU per type of CPU core, hardware events are counted on each of them, as
-separate events (``cpu_core/cycles/``, ``cpu_atom/cycles/``), if perf accepts these names::
+separate events (``cpu_core/cycles/``, ``cpu_atom/cycles/``), if perf accepts these names.
+
+A second perf, ``perf stat -p PID``, counts software and hardware events of the workload: of its
+process after the setup and all that it starts. Without a setup, this process does not exist yet,
+and perf counts the recorder, whose next child it is: its own work while it starts the command and
+waits is included (some 20 switches). Tracepoints are not counted for the workload: perf counts
+them for the task that is running when they fire, a wakeup for the task that wakes another.
+
+``perf_stat.csv`` and ``workload.csv`` are kept unchanged; ``perf_stat.json`` lists the events that
+were counted, and why others were not. ``workload`` is null if its events could not be counted, and
+``no_workload`` is the reason::
 
     {"events": ["context-switches", …],
-     "not_counted": {"cycles": "not supported by perf on this machine"}, …}
+     "not_counted": {"cycles": "not supported by perf on this machine"}, …
+     "workload": {"events": ["context-switches", …], "not_counted": {…}, "command": […]},
+     "no_workload": null}
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from schedperf_collectors.machine.before_command import children_of, processes_by_pid
 from schedperf_collectors.machine.core_types import core_pmus
+from schedperf_collectors.machine.own_children import find_own_children
 from schedperf_collectors.machine.system import System, attempt, or_none, run
 from schedperf_collectors.machine.tracefs import read_event_file
-from schedperf_collectors.perf.running import PerfFailed, perf_output, perf_running
-from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
+from schedperf_collectors.perf.running import PerfFailed, Recording, perf_output, perf_running
+from schedperf_collectors.plugin import ATTACHED, BEGUN, PREPARED, Capture, Skipped, collector
 
 SOFTWARE_EVENTS = ("context-switches", "cpu-migrations", "page-faults", "cpu-clock")
+# The clock of tasks; that of CPUs also counts when they are idle.
+CLOCKS = {"cpu-clock": "task-clock"}
 HARDWARE_EVENTS = (
     "cycles",
     "instructions",
@@ -55,24 +73,35 @@ TRIAL = ("sleep", "0.01")
 @collector(
     scope="run",
     intrusive=True,
+    attaches=True,
     needs=("perf",),
     package="linux-perf",
-    cost="about 20 counters per CPU, up to 7% of CPU time; 1 s per run, including two short test "
-    "runs",
+    cost="about 20 counters per CPU and 10 per task, up to 7% of CPU time; 1 s per run, including "
+    "two short test runs",
     options=("perf",),
 )
 def perf_stat(capture: Capture) -> Generator[str, None, str]:
-    """Count scheduler, software and hardware events per NUMA node."""
-    program = capture.options.get("perf", "perf")
-    events, not_counted = choose_events(program, System())
+    """Count software and hardware events of the workload and per NUMA node, and tracepoints."""
+    program, system = capture.options.get("perf", "perf"), System()
+    events, not_counted = choose_events(program, system)
     if not events:
         raise Skipped("no event can be counted: " + "; ".join(sorted(set(not_counted.values()))))
+    recorder = capture.workload_pid
+    earlier = children_of(system, recorder)
     per_node = can_count_per_node(program, events[0])
     grouping = ["--per-node"] if per_node else []
     path = capture.folder / "perf_stat.csv"
     command = [program, "stat", "-a", *grouping, "-x,", "-e", ",".join(events), "-o"]
-    with perf_running([*command, str(path)]) as recording:
+    with ExitStack() as stack:
+        recording = stack.enter_context(perf_running([*command, str(path)]))
         yield PREPARED
+        processes = processes_by_pid(system).values()
+        setup = find_own_children(system, processes, recorder, earlier).setup
+        pid = recorder if setup is None else setup.pid
+        own = [program, "stat", "-p", str(pid), "-x,", "-e", ",".join(_of_tasks(events)), "-o"]
+        workload = stack.enter_context(_counting_workload(own, capture.folder / "workload.csv"))
+        yield ATTACHED
+        workload.begin()
         recording.begin()
         yield BEGUN
     facts = {
@@ -82,9 +111,76 @@ def perf_stat(capture: Capture) -> Generator[str, None, str]:
         "perf_version": or_none(lambda: run([program, "--version"])),
         "command": [*command, path.name],
         "started": "acknowledged" if recording.acknowledged else "assumed",
+        **workload.describe(_of_tasks(events), not_counted),
     }
     (capture.folder / "perf_stat.json").write_text(json.dumps(facts, indent=1) + "\n")
-    return describe_not_counted(not_counted)
+    hints = (
+        describe_not_counted(not_counted),
+        workload.reason and f"events of the workload not counted: {workload.reason}",
+    )
+    return "; ".join(filter(None, hints))
+
+
+@dataclass
+class _Workload:
+    """The perf that counts the workload.
+
+    :param command: its command line, without its file
+    :param path: its file
+    :param reason: why it does not count; "" if it does
+    :param recording: the running perf; None if it could not start
+    """
+
+    command: Sequence[str]
+    path: Path
+    reason: str = ""
+    recording: Recording | None = field(default=None, repr=False)
+
+    def begin(self) -> None:
+        """Start counting; on an error of perf, set :attr:`reason`."""
+        if self.recording is not None:
+            try:
+                self.recording.begin()
+            except PerfFailed as error:
+                self.reason = str(error)
+
+    def describe(self, events: Sequence[str], not_counted: Mapping[str, str]) -> dict[str, object]:
+        """Return the entries of perf_stat.json.
+
+        :param not_counted: reasons by event of the whole machine
+        """
+        if self.reason:
+            return {"workload": None, "no_workload": self.reason}
+        missing = {CLOCKS.get(event, event): reason for event, reason in not_counted.items()}
+        of_workload = {
+            "events": events,
+            "not_counted": {event: missing[event] for event in _of_tasks(not_counted)},
+            "command": [*self.command, self.path.name],
+        }
+        return {"workload": of_workload, "no_workload": None}
+
+
+@contextmanager
+def _counting_workload(command: Sequence[str], path: Path) -> Iterator[_Workload]:
+    """Run perf in a ``with`` block; the counts of the machine do not depend on its success."""
+    workload = _Workload(command, path)
+    with ExitStack() as stack:
+        try:
+            workload.recording = stack.enter_context(perf_running([*command, str(path)]))
+        except (PerfFailed, Skipped) as error:
+            workload.reason = str(error)
+        yield workload
+        try:
+            stack.close()
+        except (PerfFailed, Skipped) as error:
+            workload.reason = str(error)
+    if workload.reason:
+        path.unlink(missing_ok=True)
+
+
+def _of_tasks(events: Iterable[str]) -> list[str]:
+    """Return the events that are counted for tasks: all but tracepoints, and with their clock."""
+    return [CLOCKS.get(event, event) for event in events if event not in TRACEPOINTS]
 
 
 def describe_not_counted(not_counted: Mapping[str, str]) -> str:

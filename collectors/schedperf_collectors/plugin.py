@@ -29,6 +29,10 @@ therefore yields twice; it begins after the setup, right before the workload run
             recording.begin()
             yield BEGUN
 
+A collector that ``attaches`` to the workload's process takes a step between: after the setup, and
+before any of the other collectors begins, so that none counts its work. It yields
+:data:`PREPARED`, :data:`ATTACHED` and :data:`BEGUN`.
+
 A collector of scope "after" is called after an instrumented run, with the captures of the other
 collectors. Its files belong to the boot, together with those that it wrote after earlier runs::
 
@@ -162,7 +166,7 @@ class Watch(Protocol):
 
 
 # Yielded by run collectors that take time to get ready.
-PREPARED, BEGUN = "prepared", "begun"
+PREPARED, ATTACHED, BEGUN = "prepared", "attached", "begun"
 
 BootFunction = Callable[[Capture], None]
 AfterFunction = Callable[[AfterRun], None]
@@ -181,6 +185,7 @@ class Collector:
         and it runs in the recorder's process)
     :param intrusive: whether it disturbs the measurement, so that it runs only in instrumented runs
     :param outermost: whether it begins before the other collectors of a run, and ends after them
+    :param attaches: whether it attaches to the workload's process before the others begin
     :param default: whether it is used if ``--with`` is not given; for scope "boot" and "after" also
         with any ``--with`` but "none"
     :param instead_of: name of a collector with more exact data: if that one works on the machine,
@@ -212,6 +217,7 @@ class Collector:
     watch: MakeWatch | None = None
     addresses: bool = False
     instead_of: str = ""
+    attaches: bool = False
 
 
 registry: Registry[Collector] = Registry("schedperf_collectors", kind="collector")
@@ -226,6 +232,7 @@ def collector(
     package: str = "",
     intrusive: bool = False,
     outermost: bool = False,
+    attaches: bool = False,
     default: bool = True,
     instead_of: str = "",
     addresses: bool = False,
@@ -249,6 +256,7 @@ def collector(
                 scope=scope,
                 intrusive=intrusive,
                 outermost=outermost,
+                attaches=attaches,
                 default=default,
                 options=options,
                 needs=needs,

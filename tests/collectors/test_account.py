@@ -194,6 +194,8 @@ def of_commands(found: Account) -> dict[str, float]:
 def test_each_task_that_the_workload_starts_is_counted_once(run: Run) -> None:
     found = run(sys.executable, "-c", MANY)
     assert found["tasks"] == MANY_TASKS
+    # Threads and forks have the name of their program.
+    assert {*found["commands"]} == {Path(sys.executable).name[:15], "sh", "true"}
     assert found["lifetime_s"] > found["exec_s"] > 0
     assert found["minor_faults"] > 1000
 

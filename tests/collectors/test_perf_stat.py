@@ -3,8 +3,10 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from schedperf_collectors.perf_stat import (
     perf_stat,
     unreadable_tracepoints,
 )
-from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
+from schedperf_collectors.plugin import ATTACHED, BEGUN, PREPARED, Capture
 from schedperf_generators.asymmetric_machines import homogeneous, intel_hybrid
 
 # A prime number, so that no multiple of something else can be taken for it.
@@ -31,15 +33,20 @@ UNDER_WAY = 8
 def count(capture: Capture) -> tuple[Any, list[Counter]]:
     """Capture around a shell that forks ``FORKS`` times; return perf_stat.json and the counts."""
     running = perf_stat(capture)
-    assert [next(running), next(running)] == [PREPARED, BEGUN]
+    assert [next(running), next(running), next(running)] == [PREPARED, ATTACHED, BEGUN]
     loop = f"i=0; while [ $i -lt {FORKS} ]; do /bin/true; i=$((i+1)); done"
     subprocess.run(["sh", "-c", loop], check=True)
     assert list(running) == []
-    lines = (capture.folder / "perf_stat.csv").read_text().splitlines()
-    parsed = list(parse_perf_stat(lines, "perf_stat.csv"))
+    facts = json.loads((capture.folder / "perf_stat.json").read_text())
+    return facts, read_counters(capture, "perf_stat.csv")
+
+
+def read_counters(capture: Capture, name: str) -> list[Counter]:
+    lines = (capture.folder / name).read_text().splitlines()
+    parsed = list(parse_perf_stat(lines, name))
     counters = [counter for counter in parsed if isinstance(counter, Counter)]
     assert len(counters) == len(parsed), "a line of perf's own output is not understood"
-    return json.loads((capture.folder / "perf_stat.json").read_text()), counters
+    return counters
 
 
 @pytest.mark.usefixtures("needs_perf")
@@ -65,6 +72,88 @@ def test_each_event_is_counted_or_has_a_reason(capture: Capture) -> None:
     assert {counter.event for counter in counters} == {*facts["events"]}
     assert all(counter.value is not None for counter in counters)
     assert facts["started"] == "acknowledged"
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_each_event_of_the_workload_is_counted_or_has_a_reason(capture: Capture) -> None:
+    facts, _ = count(capture)
+    counters = {each.event: each for each in read_counters(capture, "workload.csv")}
+    own = facts["workload"]
+    assert {*own["events"], *own["not_counted"]} == {
+        *HARDWARE_EVENTS, *SOFTWARE_EVENTS, "task-clock",
+    } - {"cpu-clock"}  # fmt: skip
+    assert [*counters] == own["events"]
+    assert facts["no_workload"] is None
+    assert all(each.node is None and each.value is not None for each in counters.values())
+    # A fork and exec of a small program has some 50 page faults.
+    assert (counters["page-faults"].value or 0) > 50 * FORKS
+    assert counters["task-clock"].unit == "s"
+
+
+@pytest.mark.usefixtures("needs_perf")
+def test_a_perf_that_cannot_count_tasks_counts_the_machine(
+    capture: Capture, tmp_path: Path
+) -> None:
+    perf = tmp_path / "perf"
+    refusal = "Error: No such process"
+    perf.write_text(
+        f'#!/bin/sh\n[ "$2" != -p ] || {{ echo "{refusal}" >&2; exit 255; }}\nexec perf "$@"\n'
+    )
+    perf.chmod(0o755)
+    facts, counters = count(replace(capture, options={"perf": str(perf)}))
+    assert facts["workload"] is None
+    assert "No such process" in facts["no_workload"]
+    assert not (capture.folder / "workload.csv").exists()
+    assert {counter.event for counter in counters} == {*facts["events"]}
+
+
+# Two processes that wake each other through pipes, until this many switches.
+SWITCHES = 20_000
+BESIDE = f"""
+import os
+ours, theirs = os.pipe(), os.pipe()
+if os.fork():
+    for _ in range({SWITCHES} // 2):
+        os.write(ours[1], b".")
+        os.read(theirs[0], 1)
+    os.wait()
+else:
+    for _ in range({SWITCHES} // 2):
+        os.read(ours[0], 1)
+        os.write(theirs[1], b".")
+"""
+
+
+@pytest.mark.usefixtures("needs_perf")
+@pytest.mark.parametrize("setup", [(), ("--setup", "true")], ids=["without a setup", "setup"])
+def test_a_load_beside_the_workload_is_counted_for_the_machine_only(
+    recorder: Any, read_bundle: Any, setup: tuple[str, ...]
+) -> None:
+    # The workload waits for the load, once in the clean and once in the instrumented run.
+    (recorder.folder / "load.py").write_text(BESIDE)
+    load = (
+        "for n in 1 2; do while [ ! -e begin ]; do sleep 0.1; done; rm begin; "
+        f"{sys.executable} load.py; touch over; done"
+    )
+    workload = "touch begin; while [ ! -e over ]; do sleep 0.2; done; rm over"
+    with subprocess.Popen(["sh", "-c", load], cwd=recorder.folder) as beside:
+        done = recorder(
+            *("record", "-o", "a.tar", "-n", "1", "--instrumented", "1", "--warmup", "0"),
+            *("--with", "perf_stat", *setup, "--", "sh", "-c", workload),
+        )
+        beside.kill()
+    assert done.returncode == 0, done.stderr
+    members = read_bundle(recorder.folder / "a.tar").members
+    [folder] = {name.rpartition("/")[0] for name in members if name.endswith("/workload.csv")}
+    of_workload, of_machine = (
+        sum(
+            counter.value or 0
+            for counter in parse_perf_stat(members[f"{folder}/{name}"].decode().splitlines(), name)
+            if isinstance(counter, Counter) and counter.event == "context-switches"
+        )
+        for name in ("workload.csv", "perf_stat.csv")
+    )
+    assert 0 < of_workload < SWITCHES / 4 < of_machine - of_workload
 
 
 @pytest.mark.usefixtures("needs_perf")

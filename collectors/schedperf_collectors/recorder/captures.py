@@ -350,9 +350,13 @@ class RunCaptures:
     def begin(self) -> None:
         """Start capturing, ``outermost`` collectors first; return when all have begun.
 
+        Collectors that attach to the workload do so before any but the outermost ones begin.
+
         :raises Interrupted: a signal came
         """
-        for group in (self._group(outermost=True), self._group(outermost=False)):
+        inner = self._group(outermost=False)
+        attaching = [isolated for isolated in inner if isolated.collector.attaches]
+        for group in (self._group(outermost=True), attaching, inner):
             _order(group)
             for isolated in group:
                 isolated.await_begun()

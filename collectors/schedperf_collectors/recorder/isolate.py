@@ -27,6 +27,7 @@ from schedperf_collectors.machine.orphans import kill_descendants
 from schedperf_collectors.machine.process import describe_status, has_ended, kill_group, last_words
 from schedperf_collectors.machine.signals import default_signals, signals
 from schedperf_collectors.plugin import (
+    ATTACHED,
     PREPARED,
     BootFunction,
     Capture,
@@ -130,7 +131,7 @@ class Isolated:
         self._await(began_s + (self._startup_limit_s if around else self._finish_limit_s), began_s)
 
     def order(self) -> None:
-        """Tell a run collector to take its next step: begin, or stop.
+        """Tell a run collector to take its next step: attach, begin, or stop.
 
         With several collectors, tell all of them before waiting for one.
         """
@@ -139,7 +140,7 @@ class Isolated:
                 os.write(self._tell, b"\n")
 
     def await_begun(self) -> None:
-        """Wait until a run collector has begun, or ended early.
+        """Wait until a run collector has attached or begun, or ended early.
 
         :raises Interrupted: a signal came; the collector was killed
         """
@@ -292,7 +293,7 @@ def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Ma
     try:
         if collector.scope == "run":
             steps = iter(cast("RunFunction", collector.function)(capture))
-            hint = _step_through(steps, say, order)
+            hint = _step_through(steps, say, order, attaches=collector.attaches)
         else:
             cast("BootFunction", collector.function)(capture)
     except Skipped as skipped:
@@ -314,21 +315,21 @@ def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Ma
     return {"status": OK, "hint": " ".join(str(hint or "").split()) or None}
 
 
-def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
+def _step_through(steps: Iterator[object], say: Any, order: int, *, attaches: bool) -> str | None:
     """Run a run collector step by step; return the generator's return value: its hint, or None.
 
     :raises RuntimeError: the number of its yields is wrong, or the recorder has ended
     """
     try:
-        takes_two_steps = next(steps) == PREPARED
+        takes_more_steps = next(steps) == PREPARED
     except StopIteration:
         raise RuntimeError("the collector returned without a `yield`") from None
-    say({"status": _READY})
-    # End of file: the recorder was killed, so there is nothing to begin, although its other pipe
-    # may still be open for a moment.
-    if not os.read(order, 1):
-        raise RuntimeError("the recorder has exited")
-    if takes_two_steps:
+    _await_order(say, order)
+    if attaches:
+        if not takes_more_steps or next(steps, None) != ATTACHED:
+            raise RuntimeError("the collector did not yield PREPARED and ATTACHED")
+        _await_order(say, order)
+    if takes_more_steps:
         try:
             next(steps)
         except StopIteration:
@@ -341,9 +342,20 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
         next(steps)
     except StopIteration as end:
         return cast("str | None", end.value)
-    raise RuntimeError(
-        f"the collector executed `yield` more than {'twice' if takes_two_steps else 'once'}"
-    )
+    times = "three times" if attaches else "twice" if takes_more_steps else "once"
+    raise RuntimeError(f"the collector executed `yield` more than {times}")
+
+
+def _await_order(say: Any, order: int) -> None:
+    """Report that a step is done, and wait until the next one may begin.
+
+    :raises RuntimeError: the recorder has ended
+    """
+    say({"status": _READY})
+    # End of file: the recorder was killed, so there is nothing to begin, although its other pipe
+    # may still be open for a moment.
+    if not os.read(order, 1):
+        raise RuntimeError("the recorder has exited")
 
 
 def _one_line(error: BaseException) -> str:

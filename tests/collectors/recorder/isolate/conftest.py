@@ -50,6 +50,7 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
         scope: str = "boot",
         needs: tuple[str, ...] = (),
         *,
+        attaches: bool = False,
         startup_limit_s: float = LONGEST_WAIT_S,
         finish_limit_s: float = LONGEST_WAIT_S,
     ) -> Tried:
@@ -66,6 +67,7 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
             place="tried",
             summary="",
             function=function,  # type: ignore[arg-type] # some are wrong on purpose
+            attaches=attaches,
         )
         folder = tmp_path / "capture"
         folder.mkdir()

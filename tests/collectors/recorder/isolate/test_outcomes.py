@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
+from schedperf_collectors.plugin import ATTACHED, BEGUN, PREPARED, Capture, Skipped
 
 Isolate = Callable[..., Any]
 
@@ -183,3 +183,34 @@ def test_what_a_collector_prints_disturbs_nobody(
 
     assert isolated(collect).run().status == "ok"
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_collector_that_attaches_does_so_before_it_begins(
+    isolated: Isolate, tmp_path: Path
+) -> None:
+    def collect(capture: Capture) -> Iterator[str]:
+        yield PREPARED
+        (capture.folder / "attached").touch()
+        yield ATTACHED
+        (capture.folder / "begun").touch()
+        yield BEGUN
+
+    one = isolated(collect, "run", attaches=True)
+    one.start()
+    for files in ([], ["attached"], ["attached", "begun"]):
+        assert sorted(path.name for path in (tmp_path / "capture").iterdir()) == files
+        one.order()
+        if "begun" not in files:
+            one.await_begun()
+    assert one.await_end().status == "ok"
+
+
+@pytest.mark.parametrize("steps", [(PREPARED, BEGUN), (ATTACHED, BEGUN), (PREPARED,)])
+def test_a_collector_that_does_not_attach_as_it_says_fails(
+    isolated: Isolate, steps: tuple[str, ...]
+) -> None:
+    def collect(_capture: Capture) -> Iterator[str]:
+        yield from steps
+
+    result = isolated(collect, "run", attaches=True).run()
+    assert result.reason == "RuntimeError: the collector did not yield PREPARED and ATTACHED"
