@@ -14,7 +14,7 @@ and the section that needs the data declares it, and is called with this functio
         ...
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from schedperf.inputs.bundle.open import Run
@@ -57,3 +57,7 @@ HEAT: Need[MeasureHeat] = Need("contended samples")
 # Counts the wakeups of a run; returns None if unknown.
 CountWakeups = Callable[[Side, Run], float | None]
 WAKEUPS: Need[CountWakeups] = Need("wakeups")
+
+# Returns the names of the workload's tasks in a run; None if they were not recorded.
+CommandsOfTasks = Callable[[Side, Run], Sequence[str] | None]
+COMMANDS: Need[CommandsOfTasks] = Need("names of the workload's tasks")

@@ -86,6 +86,11 @@ class RateRow(Rate, frozen=True, kw_only=True, metaclass=_AbstractStruct):
         return ""
 
     @property
+    def is_own(self) -> bool:
+        """Return whether the row is about the workload's own tasks; such rows come first."""
+        return False
+
+    @property
     def why_invalid(self) -> str | None:
         """Return why the values must not be compared; None if they may be."""
         return None

@@ -354,8 +354,8 @@ def state_of(
 
 
 def _note_rows(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Noted]:
-    # Significant changes first, then the largest.
-    for row in sorted(rows, key=lambda row: (not row.changed, distance(row))):
+    # Significant changes first, then those of the workload, then the largest.
+    for row in sorted(rows, key=lambda row: (not row.changed, *rank(row))):
         if row.ratio is None or row.ci_low is None or row.ci_high is None:
             continue
         if row.changed or (row.q is not None and not row.ci_low <= 1.0 <= row.ci_high):
@@ -374,7 +374,7 @@ def _count_and_largest(valid: Sequence[Shown[Row]], name: Callable[[Row], str]) 
     changed = [shown for shown in valid if shown.row.changed]
     if not changed:
         return Text(text=count_changes(valid_rows))
-    largest = min(changed, key=lambda shown: distance(shown.row))
+    largest = min(changed, key=lambda shown: rank(shown.row))
     most = largest.row
     per, base, new = describe_rate(largest)
     each = f" per {per}" if "/" in most.unit else ""
@@ -384,7 +384,13 @@ def _count_and_largest(valid: Sequence[Shown[Row]], name: Callable[[Row], str]) 
     ends = "" if interval in (MISSING, TOO_WIDE) else f" {interval}"
     size = "" if most.ratio is None else f"{change_of(most)}{ends}, "
     text = f"{name(most)}: {size}{base} -> {new}{each} (n = {_count_runs(most)})"
-    return Text(text=f"{count_changes(valid_rows)}; largest: {text}", tone="strong")
+    whose = " of the workload" if most.is_own and not all(row.is_own for row in valid_rows) else ""
+    return Text(text=f"{count_changes(valid_rows)}; largest{whose}: {text}", tone="strong")
+
+
+def rank(row: RateRow) -> tuple[bool, float]:
+    """Return a sort key: rows of the workload come first, then the largest change."""
+    return not row.is_own, distance(row)
 
 
 def distance(row: RateRow) -> float:

@@ -22,11 +22,11 @@ from schedperf_reports.rates.cells import (
     compared_cells,
     compared_columns,
     describe_rate,
-    distance,
     is_invalid,
     move_n_to_caption,
     per_cell,
     quiet_rows,
+    rank,
     runs_cell,
     tone_of,
 )
@@ -110,6 +110,8 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
 def state_changes(subject: str, rows: Iterable[Shown[Row]], name: Callable[[Row], str]) -> str:
     """Return a caption: subject, number of significant changes, and the largest changes.
 
+    Changes of the workload come first.
+
     ::
 
         sleep 1, new vs base: 2 of 14 rows changed significantly: softirqs TIMER +17.1%, …
@@ -123,7 +125,7 @@ def state_changes(subject: str, rows: Iterable[Shown[Row]], name: Callable[[Row]
     if not compared:
         return subject
     changed = sorted(
-        (shown for shown in compared if shown.row.changed), key=lambda shown: distance(shown.row)
+        (shown for shown in compared if shown.row.changed), key=lambda shown: rank(shown.row)
     )
     named = [f"{name(shown.row)} {_size_of(shown)}" for shown in changed[:MOST_NAMED]]
     if len(changed) > MOST_NAMED:

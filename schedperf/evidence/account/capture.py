@@ -16,16 +16,23 @@ ticks of all tasks together divide it better.
 {'user': 0.8, 'system': 0.2, 'waiting': 3.0, 'blocked': 1.0}
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from schedperf.evidence.account.record import Part
+from schedperf.evidence.needs import COMMANDS
 from schedperf.inputs.bundle.json import Count, Sentence, decode
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
+from schedperf.model.errors import InputError
 
+FOLDER = "account"
+FILE = "account.json"
 LARGEST_BYTES = 1 << 16
 MOST_OTHERS = 100
+MOST_COMMANDS = 1_000
 # With fewer ticks per task, their division into user and system is wrong.
 LEAST_TICKS = 10.0
 
@@ -45,6 +52,7 @@ class AccountFile(Struct, frozen=True, kw_only=True):
     :param lost: messages that the kernel dropped; None if unknown
     :param left_out: tasks that were too many to be stored
     :param unresolved: tasks whose parent was not found
+    :param commands: names of the workload's tasks; None if not recorded
     :param exec_s: CPU time as far as it was accounted when a task ended
     :param user_s: CPU time in user mode by ticks
     """
@@ -64,6 +72,7 @@ class AccountFile(Struct, frozen=True, kw_only=True):
     recorder_cpu_s: float
     others_cpu_s: Seconds
     others: Annotated[tuple[Other, ...], Meta(max_length=MOST_OTHERS)]
+    commands: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_COMMANDS)] | None = None
 
     @property
     def blocked_s(self) -> float:
@@ -78,6 +87,28 @@ def parse_account(content: bytes, where: str) -> AccountFile:
     :raises BundleError: the file is damaged
     """
     return decode(content, AccountFile, where)
+
+
+def read_account(side: Side, run: Run) -> AccountFile | None:
+    """Return the account of a run; None if the collector did not run.
+
+    :raises InputError: the file is damaged
+    """
+    name = f"{run.folder}/{FOLDER}/{FILE}"
+    if side.bundle.size(name) is None:
+        return None
+    return parse_account(side.bundle.read(name, LARGEST_BYTES), f"{side.bundle.path}: {name}")
+
+
+@COMMANDS.provide
+def commands_of_tasks(side: Side, run: Run) -> Sequence[str] | None:
+    """Return the names of the workload's tasks in a run; None if not recorded or damaged."""
+    try:
+        file = read_account(side, run)
+    except InputError:
+        # The section of the account reports the error.
+        return None
+    return None if file is None else file.commands
 
 
 def parts_of(

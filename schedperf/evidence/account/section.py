@@ -11,12 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.account.capture import (
-    LARGEST_BYTES,
-    AccountFile,
-    parse_account,
-    parts_of,
-)
+from schedperf.evidence.account.capture import FOLDER, AccountFile, parts_of, read_account
 from schedperf.evidence.account.contributions import contributions
 from schedperf.evidence.account.divisor import divide_by
 from schedperf.evidence.account.record import (
@@ -39,7 +34,6 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 
-FOLDER = "account"
 # Commands that are named for a point; the others are one row.
 MOST_COMMANDS = 5
 
@@ -106,10 +100,7 @@ def _has_usage(run: Run) -> bool:
 
 def _read(side: Side, run: Run) -> Times:
     usage = run.rusage or {}
-    name = f"{run.folder}/{FOLDER}/account.json"
-    file = None
-    if side.bundle.size(name) is not None:
-        file = parse_account(side.bundle.read(name, LARGEST_BYTES), f"{side.bundle.path}: {name}")
+    file = read_account(side, run)
     hosts = (boot.host for boot in side.bundle.boots if boot.number == run.boot)
     ticks_per_s = next((host.sched.hz for host in hosts), None)
     counts: dict[Kind, float] = {kind: usage[key] for kind, key in _COUNTS.items() if key in usage}

@@ -66,6 +66,7 @@ class WakeupCapture(Struct, frozen=True, kw_only=True):
 
     :param nodes: NUMA node by CPU; empty if not recorded
     :param types: type of core by CPU, from host.json; empty if all CPUs have the same type
+    :param commands: names of the workload's commands
     :param resolution_ns: resolution of a wait; the bins add theirs
     :param lost: events that were lost, by kind
     :param zeros: printed delays that are not counted, because they are 0
@@ -75,6 +76,7 @@ class WakeupCapture(Struct, frozen=True, kw_only=True):
     waits: tuple[Waits, ...]
     nodes: Mapping[int, int] = {}
     types: Mapping[int, str] = {}
+    commands: frozenset[str] = frozenset()
     resolution_ns: int = 0
     lost: Mapping[str, int] = {}
     notes: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from schedperf.evidence.wakeup_latency.subjects import (
     Subjects,
     choose_subjects,
     count_waits,
+    own_of_points,
 )
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.run import Captured, RunKey, SideOf
@@ -50,7 +51,7 @@ from schedperf.stats.one_side import (
     interval_of_median,
 )
 
-# Largest number of commands per point with a distribution: those with the most waits.
+# Largest number of commands per point with a distribution: those of the first rows.
 MOST_DISTRIBUTIONS = 4
 # Largest number of edges of a distribution; with more, bins are joined.
 MOST_EDGES = 64
@@ -99,7 +100,8 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
     """
     sides = [base] if new is None else [base, new]
     waits = [count_waits(side.pooled) for side in sides]
-    subjects, dropped = choose_subjects([side.pooled for side in sides])
+    own = own_of_points([side.captured for side in sides])
+    subjects, dropped = choose_subjects([side.pooled for side in sides], own)
     measured = [side.measures(subjects) for side in sides]
     rates = compare_rates(measured[0], None if new is None else measured[1])
     values = [_by_question(measured[0]), {} if new is None else _by_question(measured[1])]
@@ -125,6 +127,7 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
             basis=question.basis,
             event=subject.event,
             command=subject.command,
+            of_workload=subject.command in own[question.workload, question.point],
             node=subject.node,
             quantile=statistic,
             base_low=of_base[0],
@@ -151,7 +154,8 @@ def _position(
 def _dropped_note(dropped: int) -> str:
     return (
         f"commands not listed: {dropped} (at most {MOST_COMMANDS} with at least "
-        f"{LEAST_EVENTS_OF_FINDING:g} waits in each run are listed); `all commands` includes them"
+        f"{LEAST_EVENTS_OF_FINDING:g} waits in each run are listed, the workload's first); "
+        "`all commands` includes them"
     )
 
 
@@ -206,7 +210,9 @@ def why_not(base: SideOf[WakeupCapture], new: SideOf[WakeupCapture]) -> str | No
 def compare_distributions(base: PooledSide, new: PooledSide | None) -> Iterator[WaitsBelow]:
     """Yield distribution functions of the first commands that have rows, for each point."""
     reason = None if new is None else why_not(base.captured, new.captured)
-    subjects, _ = choose_subjects([side.pooled for side in (base, new) if side is not None])
+    compared = [side for side in (base, new) if side is not None]
+    own = own_of_points([side.captured for side in compared])
+    subjects, _ = choose_subjects([side.pooled for side in compared], own)
     others = {} if new is None else new.pooled.by_point()
     for (workload, point), before in base.pooled.by_point().items():
         after = others.get((workload, point), [])

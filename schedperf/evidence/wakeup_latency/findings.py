@@ -3,6 +3,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from schedperf.evidence import finding
 from schedperf.evidence.wakeup_latency.record import (
     WAITS,
@@ -31,8 +33,9 @@ MEDIAN: Statistic = "p50"
 def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
     """Yield one finding per command whose percentiles changed, the largest changes first.
 
-    Each side and point has at most ``MOST_FINDINGS``. All commands together have a finding only if
-    no single command has one.
+    The workload's own commands come first; a change of other commands is an effect then, because
+    the result is not theirs. Each side and point has at most ``MOST_FINDINGS``. All commands
+    together have a finding only if no single command has one.
     """
     points: dict[tuple[str, str, str], dict[str, list[WakeupRow]]] = {}
     for row in record.rows:
@@ -43,9 +46,15 @@ def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
         changed = [(_chosen(rows), rows) for rows in commands.values() if any(map(_counts, rows))]
         named = [(row, rows) for row, rows in changed if row.command]
         # A change of the sum over all commands follows from that of a single command.
-        ordered = sorted(named or changed, key=lambda item: -distance_of(item[0].ratio))
+        ordered = sorted(
+            named or changed,
+            key=lambda item: (not item[0].of_workload, -distance_of(item[0].ratio)),
+        )
+        knows_own = any(row.of_workload for rows in commands.values() for row in rows)
         for row, rows in ordered[:MOST_FINDINGS]:
-            yield _describe("wakeup_latency", row, name_of(row), _median(row, rows))
+            found = _describe("wakeup_latency", row, name_of(row), _median(row, rows))
+            is_other = knows_own and row.command and not row.of_workload
+            yield replace(found, bearing="effect") if is_other else found
 
 
 @finding("wakeup_core_types", WakeupLatency)

@@ -59,6 +59,7 @@ class WakeupRow(RateRow, frozen=True, kw_only=True):
         "rtla osnoise",
     ]
     command: Annotated[str, "command (comm up to a slash); empty: all commands"]
+    of_workload: Annotated[bool, "true if tasks of the workload have this command"]
     node: Annotated[int | None, "NUMA node of the CPU that the task ran on; null: all nodes"]
     quantile: Annotated[Statistic, "percentile or maximum of the waits of a run"]
     base_low: Annotated[
@@ -85,6 +86,11 @@ class WakeupRow(RateRow, frozen=True, kw_only=True):
     def statistic(self) -> str:
         """The percentile, or "max"."""
         return self.quantile
+
+    @property
+    def is_own(self) -> bool:
+        """Whether tasks of the workload have this command."""
+        return self.of_workload
 
     @property
     def why_invalid(self) -> str | None:

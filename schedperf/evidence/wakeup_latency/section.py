@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence import Absent, section
+from schedperf.evidence.needs import COMMANDS, CommandsOfTasks
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture, parse_wakeups
 from schedperf.evidence.wakeup_latency.compare import (
     PooledSide,
@@ -22,6 +23,7 @@ from schedperf.inputs.side import Side
 from schedperf.model.run import SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.commands import own_commands
 from schedperf.runs.cpus_of_types import type_of_cpu
 
 FOLDER = "wakeup_latency"
@@ -37,14 +39,17 @@ PARSERS: Mapping[str, Callable[[bytes, str], WakeupCapture]] = {
 LARGEST_BYTES = 64 << 20
 
 
-@section(WakeupLatency)
-def wakeup_latency(sides: Sequence[Side]) -> WakeupLatency:
+@section(WakeupLatency, needs=COMMANDS)
+def wakeup_latency(sides: Sequence[Side], commands_of_tasks: CommandsOfTasks) -> WakeupLatency:
     """Compare the waits between the sides, for each workload and point.
 
+    :param commands_of_tasks: returns the names of the workload's tasks
     :raises Absent: a side has no run with a readable capture, or the sides have no command with
         wakeups in common
     """
-    loaded = load_captured(sides, FOLDER, _read)
+    loaded = load_captured(
+        sides, FOLDER, lambda side, run: _read(side, run, commands_of_tasks(side, run))
+    )
     for side, captured in zip(sides, loaded, strict=True):
         if not captured.runs:
             raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
@@ -54,7 +59,7 @@ def wakeup_latency(sides: Sequence[Side]) -> WakeupLatency:
     return data
 
 
-def _read(side: Side, run: Run) -> WakeupCapture:
+def _read(side: Side, run: Run, tasks: Sequence[str] | None) -> WakeupCapture:
     names = side.bundle.names(f"{run.folder}/{FOLDER}/")
     name = next(
         (name for name in names if name.rpartition("/")[2] in PARSERS),
@@ -62,7 +67,9 @@ def _read(side: Side, run: Run) -> WakeupCapture:
     )
     parse = PARSERS[name.rpartition("/")[2]]
     capture = parse(side.bundle.read_captured(name, LARGEST_BYTES), name)
-    return replace(capture, types=_types_of(side, run.boot))
+    return replace(
+        capture, types=_types_of(side, run.boot), commands=own_commands(tasks, run.command)
+    )
 
 
 def _types_of(side: Side, boot: int) -> Mapping[int, str]:

@@ -3,11 +3,13 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from schedperf.evidence import Absent
+from schedperf.evidence.account.capture import commands_of_tasks
 from schedperf.evidence.wakeup_latency.findings import wakeup_latency as findings_of
 from schedperf.evidence.wakeup_latency.record import WakeupLatency, WakeupRow
 from schedperf.evidence.wakeup_latency.section import analyse_sides, wakeup_latency
@@ -173,7 +175,7 @@ def test_no_change_is_no_finding(compare: Compare) -> None:
 
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Any]) -> Any:
-    return analyse_with(wakeup_latency)
+    return analyse_with(partial(wakeup_latency, commands_of_tasks=commands_of_tasks))
 
 
 def bundle_runs(name: str, *contents: str) -> list[Json]:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Name the workload's own commands, of recordings that have the names of its tasks or not."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+# TASK_COMM_LEN of include/linux/sched.h without the NUL.
+COMM_BYTES = 15
+# Words of a command line beyond these are not names of programs.
+MOST_WORDS = 1_000
+
+_BETWEEN_WORDS = re.compile(r"[\s;&|()<>\"'`$={}]+")
+
+
+def own_commands(tasks: Sequence[str] | None, command: Sequence[str]) -> frozenset[str]:
+    """Return the names of the workload's commands.
+
+    :param tasks: names of its tasks; None if they were not recorded
+    :param command: the command line that was recorded. If the names of its tasks are unknown, the
+        names of all programs that its words may be are returned, since it may be a shell's or a
+        wrapper's
+
+    >>> sorted(own_commands(None, ["sh", "-c", "exec /usr/bin/hackbench -g 2"]))
+    ['2', 'exec', 'hackbench', 'sh']
+    >>> sorted(own_commands(["hackbench", "kworker/0:1-eve"], ["make"]))
+    ['hackbench', 'kworker']
+    """
+    names = _words(command) if tasks is None else tasks
+    return frozenset(filter(None, (name.partition("/")[0] for name in names)))
+
+
+def _words(command: Sequence[str]) -> Iterable[str]:
+    words = [word for argument in command for word in _BETWEEN_WORDS.split(argument)]
+    for word in words[:MOST_WORDS]:
+        if not word.startswith("-"):
+            name = PurePosixPath(word).name
+            yield name.encode()[:COMM_BYTES].decode(errors="ignore")
