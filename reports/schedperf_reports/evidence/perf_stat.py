@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Report perf stat counters per run, new vs base."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.evidence.perf_stat.record import CounterRow, Counters, CounterSide, NotCounted
+from schedperf.evidence.perf_stat.record import (
+    CounterRow,
+    Counters,
+    CounterSide,
+    NotCounted,
+    Scope,
+)
 from schedperf.model.comparison import Comparison
 from schedperf.model.perf_event import kernel_not_counted
 from schedperf.model.sections import data_of
@@ -22,6 +28,10 @@ from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, group_by_reason, merge_sides
 from schedperf_reports.words.states import State
 
+WHOSE: Mapping[Scope, str] = {
+    "workload": "events of the workload",
+    "machine": "events of the whole machine",
+}
 # Rows shown: events that changed, and some others for scale.
 MOST_ROWS = 6
 
@@ -34,7 +44,10 @@ _TOTAL_COLUMNS = tuple(
 
 def _state(comparison: Comparison) -> State | None:
     data = data_of(comparison.sections, Counters)
-    return None if data is None else state_of(data.rows, _name)
+    if data is None:
+        return None
+    knows_own = any(row.is_own for row in data.rows)
+    return state_of(data.rows, _full_name, lambda row: row.is_own or not knows_own)
 
 
 @report_section(
@@ -53,17 +66,21 @@ def counters(comparison: Comparison) -> Iterator[Block]:
         yield data
         return
     rows = data.rows
-    yield from lead(rows, _name)
-    yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
+    yield from lead(rows, _full_name)
+    sides = merge_sides([_describe_side(side) for side in data.sides])
+    yield Text(text="; ".join(sides), tone="muted")
     for _, subject, of_point in by_subject(rows):
-        yield from _table(subject, of_point)
+        for scope, whose in WHOSE.items():
+            of_scope = [row for row in of_point if row.scope == scope]
+            if of_scope:
+                yield from _table(titled(subject, whose), of_scope)
     if rows:
         text = f"{MEANS}; neither direction is better"
         yield Text(text=text, tone="muted")
-    if data.zeros:
-        yield Text(
-            text=f"events with a count of 0 in all runs: {', '.join(data.zeros)}", tone="muted"
-        )
+    for zeros, whose in ((data.workload_zeros, " of the workload"), (data.zeros, "")):
+        if zeros:
+            text = f"events{whose} with a count of 0 in all runs: {', '.join(zeros)}"
+            yield Text(text=text, tone="muted")
     of_user = dict.fromkeys(row.event for row in rows if not row.perf_event.has_kernel)
     if of_user:
         yield Text(text=kernel_not_counted(of_user), tone="muted")
@@ -74,13 +91,19 @@ def counters(comparison: Comparison) -> Iterator[Block]:
 
 
 def _describe_side(side: CounterSide) -> str:
-    kind = f"{side.kind} run"
-    return f"{side.side}: {count_of(side.runs, kind)}"
+    runs = f"{side.side}: {count_of(side.runs, f'{side.kind} run')}"
+    if side.no_workload is None:
+        return runs
+    if side.workload_runs:
+        counted = f"events of the workload in {side.workload_runs} of them only"
+    else:
+        counted = "events of the whole machine only"
+    return f"{runs}, {counted} ({side.no_workload})"
 
 
-def _table(subject: str, rows: Sequence[CounterRow]) -> Iterator[Block]:
+def _table(caption: str, rows: Sequence[CounterRow]) -> Iterator[Block]:
     ordered = sorted(gather_twins(rows), key=lambda shown: _interest(shown.row))
-    yield RATES.table(titled(subject, "events"), ordered, limit=MOST_ROWS, least=MOST_ROWS)
+    yield RATES.table(caption, ordered, limit=MOST_ROWS, least=MOST_ROWS)
     yield from explain_gaps([shown.row for shown in ordered[:MOST_ROWS]])
 
 
@@ -94,6 +117,17 @@ def _name(row: CounterRow) -> str:
     node = "" if row.node is None else f" (node {row.node})"
     share = ", share of all core types" if row.basis == "share" else ""
     return f"{row.event}{share}{node}{' (estimated)' if row.scaled else ''}"
+
+
+def _full_name(row: CounterRow) -> str:
+    whose = "" if row.is_own or row.node is not None else " (whole machine)"
+    return f"{_name(row)}{whose}"
+
+
+def _kind(row: CounterRow) -> str:
+    if row.is_own:
+        return "rows of the workload"
+    return "machine-wide rows" if row.node is None else "per-node rows"
 
 
 def _total_cells(row: CounterRow) -> tuple[Cell, ...]:
@@ -116,12 +150,21 @@ RATES: Rates[CounterRow] = Rates(
     about=lambda _: "",
     more=_TOTAL_COLUMNS,
     more_cells=_total_cells,
-    kind=lambda row: "machine-wide rows" if row.node is None else "per-node rows",
+    kind=_kind,
 )
 
 
 def _not_counted(entries: Sequence[NotCounted]) -> Iterator[Block]:
-    for sides, reason, events in group_by_reason(
-        (entry.side, entry.event, entry.reason) for entry in entries
-    ):
-        yield Text(text=f"not counted in {sides} ({reason}): {', '.join(events)}", tone="muted")
+    of_machine = {(entry.side, entry.event) for entry in entries if entry.scope == "machine"}
+    # An event that perf does not support is missing in both.
+    listed = [
+        entry
+        for entry in entries
+        if entry.scope == "machine" or (entry.side, entry.event) not in of_machine
+    ]
+    for scope, whose in (("workload", " for the workload"), ("machine", "")):
+        for sides, reason, events in group_by_reason(
+            (entry.side, entry.event, entry.reason) for entry in listed if entry.scope == scope
+        ):
+            text = f"not counted{whose} in {sides} ({reason}): {', '.join(events)}"
+            yield Text(text=text, tone="muted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse the CSV of ``perf stat -a --per-node -x,``.
+"""Parse the CSV of ``perf stat -a --per-node -x,``, and of ``perf stat -p PID -x,``.
 
 One line per event and NUMA node; the first two fields exist only with
 ``--per-node``::
@@ -31,6 +31,7 @@ from schedperf.model.errors import BadLine, InputError
 
 FOLDER = "perf_stat"
 CSV, FACTS = "perf_stat.csv", "perf_stat.json"
+WORKLOAD_CSV = "workload.csv"
 # Limit on the file size: perf stat writes a hundred bytes per event and node, so 64 nodes and 100
 # events need 0.6 MB.
 LARGEST_CSV_BYTES = 4 << 20
@@ -80,12 +81,13 @@ def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadL
             yield _parse_line(line.rstrip("\r\n").split(","), f"{label}:{number}")
 
 
-def read_perf_stat(side: Side, run: Run) -> Sequence[Counter | BadLine]:
+def read_perf_stat(side: Side, run: Run, file: str = CSV) -> Sequence[Counter | BadLine]:
     """Return the counts of a run, and a ``BadLine`` for each invalid line; empty without a file.
 
+    :param file: ``CSV`` for the whole machine, ``WORKLOAD_CSV`` for the workload
     :raises InputError: the file is too large or damaged
     """
-    name = f"{run.folder}/{FOLDER}/{CSV}"
+    name = f"{run.folder}/{FOLDER}/{file}"
     if side.bundle.size(name) is None:
         return ()
     return side.parsed(name, LARGEST_CSV_BYTES, _parse_file)

@@ -10,6 +10,9 @@ from schedperf.model.counted import RateRow
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.sections import MissingSide, SectionData
 
+# Whose events are counted.
+Scope = Literal["workload", "machine"]
+
 
 class CounterSide(Struct, frozen=True, kw_only=True):
     """The runs of one side that have counters."""
@@ -17,11 +20,18 @@ class CounterSide(Struct, frozen=True, kw_only=True):
     side: str
     runs: int
     kind: Literal["clean", "instrumented"]
+    workload_runs: Annotated[int, "runs in which events of the workload's own tasks were counted"]
+    no_workload: Annotated[
+        str | None, "why other runs have no events of the workload; null if all runs have them"
+    ]
 
 
 class CounterRow(RateRow, frozen=True, kw_only=True):
-    """The rate of one event, for the machine or for one NUMA node."""
+    """The rate of one event, for the workload, the machine or one NUMA node."""
 
+    scope: Annotated[
+        Scope, "whose events: the tasks of the workload, or all tasks and interrupts of the machine"
+    ]
     event: Annotated[str, "event name as perf prints it"]
     perf_event: Annotated[PerfEvent, "name, PMU and modifiers of `event`"]
     node: Annotated[int | None, "NUMA node; null for the sum over all nodes"]
@@ -35,14 +45,20 @@ class CounterRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """Key of the row: side, workload, point, event and node."""
-        return self.side, self.workload, self.point, self.event, self.node
+        """Key of the row: side, workload, point, scope, event and node."""
+        return self.side, self.workload, self.point, self.scope, self.event, self.node
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the events are those of the workload."""
+        return self.scope == "workload"
 
 
 class NotCounted(Struct, frozen=True, kw_only=True):
     """An event without a row, and the reason."""
 
     side: str
+    scope: Scope
     event: str
     reason: str
 
@@ -51,12 +67,17 @@ class Counters(SectionData, frozen=True, kw_only=True):
     """Events that perf stat counted during the runs."""
 
     section: ClassVar[str] = "counters"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     collector: ClassVar[str] = "perf_stat"
 
     sides: tuple[CounterSide, ...]
     rows: tuple[CounterRow, ...]
-    zeros: Annotated[tuple[str, ...], "events with a count of 0 in all runs; not in `rows`"]
+    zeros: Annotated[
+        tuple[str, ...], "events of the machine with a count of 0 in all runs; not in `rows`"
+    ]
+    workload_zeros: Annotated[
+        tuple[str, ...], "events of the workload with a count of 0 in all runs; not in `rows`"
+    ]
     not_counted: tuple[NotCounted, ...]
     missing: tuple[MissingSide, ...]
     notes: tuple[str, ...]

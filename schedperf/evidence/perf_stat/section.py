@@ -2,43 +2,29 @@
 """Compare the counts of ``perf stat`` during the runs of base and new.
 
 Rates of software events, scheduler tracepoints and hardware events, per second and per operation,
-and shares by type of CPU core, with intervals over runs. More is neither better nor worse, so they
-get no verdict.
+and shares by type of CPU core, with intervals over runs. Events of the workload come before those
+of the whole machine. More is neither better nor worse, so they get no verdict.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from msgspec import Struct
+from typing import Any
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.perf_stat.capture import (
-    FACTS,
-    FOLDER,
-    Counter,
-    counted_everywhere,
-    counting_seconds,
-    read_perf_stat,
-)
+from schedperf.evidence.perf_stat.capture import FOLDER
+from schedperf.evidence.perf_stat.measure import ONE_RUN, Count, Counted, Key, read_run
 from schedperf.evidence.perf_stat.record import (
     CounterRow,
     Counters,
     CounterSide,
     NotCounted,
+    Scope,
 )
-from schedperf.evidence.perf_stat.shares_by_core_type import (
-    pmus_of_types,
-    shares_by_type,
-    why_not_counted,
-)
-from schedperf.inputs.bundle.json import decode
-from schedperf.inputs.bundle.open import Bundle, Run
+from schedperf.evidence.perf_stat.shares_by_core_type import shares_by_type
 from schedperf.inputs.side import Side
 from schedperf.model.counted import Rate
-from schedperf.model.errors import BadLine
 from schedperf.model.perf_event import parse_event
-from schedperf.model.run import Captured, Operations, SideOf
+from schedperf.model.run import Captured, SideOf
 from schedperf.model.sections import MissingSide
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.stats.counted.rates import (
@@ -49,41 +35,12 @@ from schedperf.stats.counted.rates import (
     mean_of,
 )
 
-LARGEST_JSON_BYTES = 1 << 20
 # Events that advance on all CPUs, idle or not, if the whole machine is counted.
 CLOCKS = ("cpu-clock", "task-clock", "duration_time")
 # Event with the duration that perf measured, if the user requested it.
 ELAPSED = "duration_time"
-# For imported results of perf stat, only the counts are known.
-ONE_RUN = Operations(count=1.0, unit="run", exact=True)
 
-
-class _Key(NamedTuple):
-    # Node None is all nodes together.
-    event: str
-    node: int | None
-
-
-class _Count(Struct, frozen=True, kw_only=True):
-    value: float
-    unit: str
-    scaled: bool
-
-
-class _Counted(Struct, frozen=True, kw_only=True):
-    # :param not_counted: reason by event
-    # :param seconds: how long perf counted; None if unknown
-    # :param ops: operations to use if the benchmark reports none; None if unknown
-    # :param pmus: PMUs of the types of CPU cores, if there are several
-    counts: Mapping[_Key, _Count]
-    seconds: float | None
-    not_counted: Mapping[str, str]
-    notes: tuple[str, ...]
-    ops: Operations | None = None
-    pmus: frozenset[str] = frozenset()
-
-
-_Captured = SideOf[_Counted]
+_Captured = SideOf[Counted]
 
 
 @section(Counters)
@@ -92,7 +49,7 @@ def counters(sides: Sequence[Side]) -> Counters:
 
     :raises Absent: base has no counts, or no new side has
     """
-    base, *others = load_captured(sides, FOLDER, _read_run)
+    base, *others = load_captured(sides, FOLDER, read_run)
     missing = [
         MissingSide(side=captured.name, reason=_why_nothing(side, captured))
         for side, captured in zip(sides, (base, *others), strict=True)
@@ -104,7 +61,8 @@ def counters(sides: Sequence[Side]) -> Counters:
     compared = [(new, _compare(base, new)) for new in counted]
     rows = [row for _, of_side in compared for row in of_side]
     shown = tuple(row for row in rows if row.base or row.new)
-    happened = {row.event for row in shown}
+    happened = {(row.scope, row.event) for row in shown}
+    zeros = [row for row in rows if (row.scope, row.event) not in happened]
     not_counted = [
         *(entry for captured in (base, *counted) for entry in _not_counted(captured)),
         *(entry for new, of_side in compared for entry in _not_compared(base, new, of_side)),
@@ -112,7 +70,8 @@ def counters(sides: Sequence[Side]) -> Counters:
     return Counters(
         sides=tuple(_describe(captured) for captured in (base, *counted)),
         rows=shown,
-        zeros=tuple(dict.fromkeys(row.event for row in rows if row.event not in happened)),
+        zeros=tuple(dict.fromkeys(row.event for row in zeros if row.scope == "machine")),
+        workload_zeros=tuple(dict.fromkeys(row.event for row in zeros if row.scope == "workload")),
         not_counted=_once_an_event(not_counted),
         missing=tuple(missing),
         notes=tuple(note for captured in (base, *others) for note in _notes(captured)),
@@ -135,76 +94,18 @@ def _notes(captured: _Captured) -> Iterator[str]:
 
 
 def _describe(captured: _Captured) -> CounterSide:
-    return CounterSide(side=captured.name, runs=len(captured.runs), kind=captured.kind)
-
-
-def _read_run(side: Side, run: Run) -> _Counted:
-    read = read_perf_stat(side, run)
-    counters = [line for line in read if isinstance(line, Counter)]
-    missing = {
-        line.event: why_not_counted(line.event, line.missing) for line in counters if line.missing
-    }
-    types = next(
-        (boot.host.topology.types for boot in side.bundle.boots if boot.number == run.boot), {}
+    reasons = [run.content.no_workload for run in captured.runs]
+    return CounterSide(
+        side=captured.name,
+        runs=len(captured.runs),
+        kind=captured.kind,
+        workload_runs=reasons.count(None),
+        no_workload=next(filter(None, reasons), None),
     )
-    return _Counted(
-        counts=_add_up(read),
-        seconds=counting_seconds(read),
-        not_counted={**missing, **_reasons(side.bundle, run)},
-        notes=tuple(_describe_bad([line.problem for line in read if isinstance(line, BadLine)])),
-        ops=None if side.bundle.imported is None else ONE_RUN,
-        pmus=pmus_of_types(types, [counter.event for counter in counters]),
-    )
-
-
-def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
-    # Only the first problem is reported; a damaged file can have one per line.
-    if problems:
-        more = f" (and {len(problems) - 1} more invalid lines)" if len(problems) > 1 else ""
-        yield f"{problems[0]}{more}"
-
-
-class _Facts(Struct, frozen=True, kw_only=True):
-    """Contents of perf_stat.json.
-
-    :param not_counted: reason by event
-    """
-
-    not_counted: Mapping[str, str]
-
-
-def _reasons(bundle: Bundle, run: Run) -> Mapping[str, str]:
-    name = f"{run.folder}/{FOLDER}/{FACTS}"
-    if bundle.size(name) is None:
-        return {}
-    return decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name).not_counted
-
-
-def _add_up(read: Sequence[Counter | BadLine]) -> dict[_Key, _Count]:
-    # The value of the whole machine is the sum over its nodes, if all were counted.
-    whole = counted_everywhere(read)
-    places: defaultdict[_Key, list[Counter]] = defaultdict(list)
-    for counter in read:
-        if not isinstance(counter, Counter):
-            continue
-        if counter.event in whole:
-            places[_Key(counter.event, None)].append(counter)
-        if counter.node is not None:
-            places[_Key(counter.event, counter.node)].append(counter)
-    return {
-        key: _Count(
-            value=sum(count.value for count in counted if count.value is not None),
-            unit=counted[0].unit,
-            scaled=any(count.scaled for count in counted),
-        )
-        for key, counted in places.items()
-        if all(count.value is not None for count in counted)
-        and len({count.unit for count in counted}) == 1
-    }
 
 
 def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
-    # Rows of the whole machine have precedence over those of hundreds of nodes.
+    # Tests of the workload, the whole machine and hundreds of nodes are corrected separately.
     nodes = {
         key.node
         for side in (base, new)
@@ -212,10 +113,10 @@ def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
         for key in run.content.counts
         if key.node is not None
     }
-    answers = _answer(base, new, [None])
+    answers = _answer(base, new, "workload", [None]) | _answer(base, new, "machine", [None])
     # With one node, its row equals the sum.
     if len(nodes) > 1:
-        answers |= _answer(base, new, nodes)
+        answers |= _answer(base, new, "machine", nodes)
     totals = [_totals(side) for side in (base, new)]
     return [
         _row(new.name, index, question, rate, totals)
@@ -224,56 +125,59 @@ def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
 
 
 def _answer(
-    base: _Captured, new: _Captured, nodes: Collection[int | None]
-) -> dict[Question[_Key], Rate]:
-    sides = (side.having(lambda run: _measure(run, nodes)) for side in (base, new))
+    base: _Captured, new: _Captured, scope: Scope, nodes: Collection[int | None]
+) -> dict[Question[Key], Rate]:
+    sides = (side.having(lambda run: _measure(run, scope, nodes)) for side in (base, new))
     return compare_rates(*sides)
 
 
 def _measure(
-    run: Captured[_Counted], nodes: Collection[int | None]
-) -> dict[tuple[_Key, Any], Measure]:
+    run: Captured[Counted], scope: Scope, nodes: Collection[int | None]
+) -> dict[tuple[Key, Any], Measure]:
     # Per operation, a clock of all CPUs only shows the duration of the run.
+    clocks = CLOCKS if scope == "machine" else ()
     ops, seconds = run.ops or run.content.ops, _window(run)
     rates = {
         identity: measure
         for key, count in run.content.counts.items()
-        if key.node in nodes
+        if key.scope == scope and key.node in nodes
         for identity, measure in divide(
             {key: Measure(count.value, "1" if count.unit == "count" else count.unit)},
             seconds=seconds,
-            ops=None if ops is not ONE_RUN and key.event.partition(":")[0] in CLOCKS else ops,
+            ops=None if ops is not ONE_RUN and key.event.partition(":")[0] in clocks else ops,
         )
     }
-    return {**rates, **dict(_shares(run.content, nodes))}
+    return {**rates, **dict(_shares(run.content, scope, nodes))}
 
 
 def _shares(
-    counted: _Counted, nodes: Collection[int | None]
-) -> Iterator[tuple[tuple[_Key, Any], Measure]]:
+    counted: Counted, scope: Scope, nodes: Collection[int | None]
+) -> Iterator[tuple[tuple[Key, Any], Measure]]:
     for node in nodes:
         counts = {
-            key.event: count.value for key, count in counted.counts.items() if key.node == node
+            key.event: count.value
+            for key, count in counted.counts.items()
+            if (key.scope, key.node) == (scope, node)
         }
         for event, share in shares_by_type(counts, counted.pmus).items():
-            yield (_Key(event, node), "share"), Measure(share, "")
+            yield (Key(scope, event, node), "share"), Measure(share, "")
 
 
-def _window(run: Captured[_Counted]) -> float | None:
+def _window(run: Captured[Counted]) -> float | None:
     # perf counts from before the command starts until after its end. If its counting time is
     # shorter than the run, the counts do not cover the run.
     seconds, wall_s = run.content.seconds, run.wall_s
     if seconds is None and wall_s is None:
-        elapsed = run.content.counts.get(_Key(ELAPSED, None))
+        elapsed = run.content.counts.get(Key("machine", ELAPSED, None))
         return elapsed.value if elapsed is not None and elapsed.unit == "s" else None
     return wall_s if seconds is None or (wall_s is not None and seconds < wall_s) else seconds
 
 
-_Totals = Mapping[tuple[str, str, _Key], Sequence[_Count]]
+_Totals = Mapping[tuple[str, str, Key], Sequence[Count]]
 
 
 def _totals(captured: _Captured) -> _Totals:
-    totals: defaultdict[tuple[str, str, _Key], list[_Count]] = defaultdict(list)
+    totals: defaultdict[tuple[str, str, Key], list[Count]] = defaultdict(list)
     for run in captured.runs:
         for key, count in run.content.counts.items():
             totals[*run.key.at, key].append(count)
@@ -281,7 +185,7 @@ def _totals(captured: _Captured) -> _Totals:
 
 
 def _row(
-    side: str, index: int, question: Question[_Key], rate: Rate, totals: Sequence[_Totals]
+    side: str, index: int, question: Question[Key], rate: Rate, totals: Sequence[_Totals]
 ) -> CounterRow:
     base, new = (of_side[question.workload, question.point, question.key] for of_side in totals)
     counted = [[count.value for count in of_side] for of_side in (base, new)]
@@ -291,6 +195,7 @@ def _row(
         workload=question.workload,
         point=question.point,
         basis=question.basis,
+        scope=question.key.scope,
         event=question.key.event,
         perf_event=parse_event(question.key.event),
         node=question.key.node,
@@ -303,45 +208,49 @@ def _row(
 
 def _not_counted(captured: _Captured) -> Iterator[NotCounted]:
     for run in captured.runs:
-        for event, reason in run.content.not_counted.items():
-            yield NotCounted(side=captured.name, event=event, reason=reason)
+        for (scope, event), reason in run.content.not_counted.items():
+            yield NotCounted(side=captured.name, scope=scope, event=event, reason=reason)
 
 
 def _not_compared(
     base: _Captured, new: _Captured, rows: Sequence[CounterRow]
 ) -> Iterator[NotCounted]:
     # Events without a row, at points that both sides have.
-    compared = {row.event for row in rows}
+    compared = {(row.scope, row.event) for row in rows}
     points = [{run.key.at for run in captured.runs} for captured in (base, new)]
     of_base, of_new = (_events(captured, points[0] & points[1]) for captured in (base, new))
-    for event in dict.fromkeys((*of_base, *of_new)):
-        if event in compared:
+    # A side without any counter of the workload has one reason for all of them.
+    scopes = {scope for scope, _ in of_base} & {scope for scope, _ in of_new}
+    for scope, event in dict.fromkeys((*of_base, *of_new)):
+        if (scope, event) in compared or scope not in scopes:
             continue
-        lacks, has = (new, base) if event in of_base else (base, new)
+        lacks, has = (new, base) if (scope, event) in of_base else (base, new)
         reason = f"the event was counted on one side only ({has.name})"
-        if event in of_base and event in of_new:
-            units = sorted(_units_of(event, base) | _units_of(event, new))
+        if (scope, event) in of_base and (scope, event) in of_new:
+            units = sorted(_units_of(scope, event, base) | _units_of(scope, event, new))
             reason = (
                 f"the runs report the event in different units: {', '.join(units)}"
                 if len(units) > 1
                 else "the rate is unknown, because neither the run time nor the number of "
                 "operations was recorded"
             )
-        yield NotCounted(side=lacks.name, event=event, reason=reason)
+        yield NotCounted(side=lacks.name, scope=scope, event=event, reason=reason)
 
 
-def _units_of(event: str, captured: _Captured) -> set[str]:
+def _units_of(scope: Scope, event: str, captured: _Captured) -> set[str]:
     return {
         count.unit
         for run in captured.runs
         for key, count in run.content.counts.items()
-        if key.event == event
+        if (key.scope, key.event) == (scope, event)
     }
 
 
-def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[str, None]:
+def _events(
+    captured: _Captured, points: Collection[tuple[str, str]]
+) -> dict[tuple[Scope, str], None]:
     return {
-        key.event: None
+        (key.scope, key.event): None
         for run in captured.runs
         if run.key.at in points
         for key in run.content.counts
@@ -350,7 +259,7 @@ def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[st
 
 def _once_an_event(entries: Iterable[NotCounted]) -> tuple[NotCounted, ...]:
     # The reason from perf comes first: it is more specific than "counted on one side only".
-    first: dict[tuple[str, str], NotCounted] = {}
+    first: dict[tuple[str, str, str], NotCounted] = {}
     for entry in entries:
-        first.setdefault((entry.side, entry.event), entry)
+        first.setdefault((entry.side, entry.scope, entry.event), entry)
     return tuple(first.values())

@@ -25,14 +25,21 @@ Describe = Callable[..., list[Block]]
 _ROW = CounterRow(
     row="new-0", side="new", workload="hackbench -g {groups}", point="groups=4",
     event="sched:sched_switch", perf_event=parse_event("sched:sched_switch"), node=None,
+    scope="machine",
     basis="time", unit="1/s", scaled=False, n_base=5, n_new=5, replication="runs",
     base=61240.0, new=91860.0, ratio=1.5, ci_low=1.4, ci_high=1.6,
     p=0.001, q=0.002, changed=True, total_base=122480.0, total_new=183720.0, values_base=(),
     values_new=(),
 )  # fmt: skip
 _DATA = Counters(
-    sides=tuple(CounterSide(side=side, runs=5, kind="instrumented") for side in ("base", "new")),
-    rows=(), zeros=(), not_counted=(), missing=(), notes=(),
+    sides=tuple(
+        CounterSide(
+            side=side, runs=5, kind="instrumented", workload_runs=0,
+            no_workload="recorded by an earlier version",
+        )
+        for side in ("base", "new")
+    ),
+    rows=(), zeros=(), workload_zeros=(), not_counted=(), missing=(), notes=(),
 )  # fmt: skip
 
 
@@ -151,10 +158,10 @@ def test_each_workload_point_and_side_has_its_table(describe: Describe) -> None:
     captions = [block.caption for block in describe(*rows) if isinstance(block, Table)]
     changed = ": 1 of 1 row changed significantly: sched:sched_switch +50.0%"
     assert captions == [
-        f"hackbench -g {{groups}} at groups=4, new vs base: events{changed}",
-        f"hackbench -g {{groups}} at groups=16, new vs base: events{changed}",
-        f"hackbench -g {{groups}} at groups=4, new2 vs base: events{changed}",
-        f"sleep 1, new vs base: events{changed}",
+        f"hackbench -g {{groups}} at groups=4, new vs base: events of the whole machine{changed}",
+        f"hackbench -g {{groups}} at groups=16, new vs base: events of the whole machine{changed}",
+        f"hackbench -g {{groups}} at groups=4, new2 vs base: events of the whole machine{changed}",
+        f"sleep 1, new vs base: events of the whole machine{changed}",
     ]
 
 
@@ -170,7 +177,7 @@ def test_nodes_and_estimates_are_named(describe: Describe) -> None:
 
 def test_events_that_could_not_be_counted_share_one_sentence_a_reason(describe: Describe) -> None:
     entries = tuple(
-        NotCounted(side="base", event=event, reason="perf says: not supported")
+        NotCounted(side="base", scope="machine", event=event, reason="perf says: not supported")
         for event in ("cycles", "instructions")
     )
     sentence = "not counted in base (perf says: not supported): cycles, instructions"
@@ -182,3 +189,50 @@ def test_notes_are_warnings_and_few(describe: Describe) -> None:
     warnings = [block for block in blocks if isinstance(block, Text) and block.tone == "warning"]
     assert len(warnings) == 6
     assert warnings[-1].text == "95 more notes"
+
+
+def test_events_of_the_workload_come_before_those_of_the_machine(describe: Describe) -> None:
+    own = row(
+        row="own", scope="workload", event="context-switches", changed=False, ratio=1.01,
+        perf_event=parse_event("context-switches"),
+    )  # fmt: skip
+    blocks = describe(row(), own)
+    tables = [block for block in blocks if isinstance(block, Table)]
+    assert [table.anchors for table in tables] == [("own",), ("new-0",)]
+    assert [table.caption.partition(":")[0] for table in tables] == [
+        "events of the workload", "events of the whole machine",
+    ]  # fmt: skip
+    assert "largest: sched:sched_switch (whole machine): +50.0%" in said(blocks)[0]
+
+
+def test_the_largest_change_is_that_of_the_workload(describe: Describe) -> None:
+    own = row(row="own", scope="workload", ratio=1.1, ci_low=1.05, ci_high=1.15)
+    assert "largest of the workload: sched:sched_switch: +10.0%" in said(describe(row(), own))[0]
+
+
+def test_sides_without_events_of_the_workload_say_why(describe: Describe) -> None:
+    counted = {"runs": 5, "kind": "instrumented"}
+    sides = (
+        CounterSide(side="base", workload_runs=5, no_workload=None, **counted),
+        CounterSide(side="new", workload_runs=0, no_workload="perf hung", **counted),
+        CounterSide(side="new2", workload_runs=3, no_workload="perf hung", **counted),
+    )
+    assert said(describe(row(), sides=sides))[1] == (
+        "base: 5 instrumented runs; "
+        "new: 5 instrumented runs, events of the whole machine only (perf hung); "
+        "new2: 5 instrumented runs, events of the workload in 3 of them only (perf hung)"
+    )
+
+
+def test_what_neither_counts_is_said_once(describe: Describe) -> None:
+    entries = tuple(
+        NotCounted(side="base", scope=scope, event=event, reason="not supported")
+        for scope, event in [
+            ("machine", "cycles"), ("workload", "cycles"), ("workload", "task-clock"),
+        ]
+    )  # fmt: skip
+    texts = [text for text in said(describe(row(), not_counted=entries)) if "not counted" in text]
+    assert texts == [
+        "not counted for the workload in base (not supported): task-clock",
+        "not counted in base (not supported): cycles",
+    ]

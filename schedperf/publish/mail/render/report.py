@@ -291,19 +291,27 @@ def _rates(evidence: Evidence, comparison: Comparison) -> list[str]:
     """
     data = comparison.section(Counters)
     row = evidence.headline()
+    rows = [
+        each
+        for each in (data.rows if data else ())
+        if (each.side, each.workload, each.point) == (row.side, row.workload, row.point)
+        and each.event in _EVENTS
+        and each.node is None
+    ]
+    # Those of the whole machine are stated only if the workload's are not known.
+    own = [each for each in rows if each.is_own]
+    whose = "" if own else ", whole machine"
     texts: dict[str, list[str]] = {}
-    for each in data.rows if data else ():
-        is_same = (each.side, each.workload, each.point) == (row.side, row.workload, row.point)
+    for each in own or rows:
         operation = each.unit.partition("/")[2]
-        is_rate = operation not in ("", "s") and each.node is None
-        if is_same and is_rate and each.event in _EVENTS:
+        if operation not in ("", "s"):
             both = (each.base, each.new)
             sides = [format_measure(value, each.unit, *both) for value in both]
             texts.setdefault(operation, []).append(f"{_EVENTS[each.event]} {' -> '.join(sides)}")
     return [
         line
         for operation, rates in texts.items()
-        for line in wrap(spell(f"Per {operation}: {', '.join(rates)}.", where="counters"))
+        for line in wrap(spell(f"Per {operation}{whose}: {', '.join(rates)}.", where="counters"))
     ]
 
 

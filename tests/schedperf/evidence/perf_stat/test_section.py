@@ -184,7 +184,10 @@ def test_an_event_of_one_side_alone_is_named_and_no_row(analyse: Analyse) -> Non
     assert {row.event for row in data.rows} == {"context-switches"}
     assert data.not_counted == (
         NotCounted(
-            side="base", event="cycles", reason="the event was counted on one side only (new)"
+            side="base",
+            scope="machine",
+            event="cycles",
+            reason="the event was counted on one side only (new)",
         ),
     )
 
@@ -240,7 +243,14 @@ def test_one_kind_of_run_is_compared_and_said(analyse: Analyse) -> None:
     text = csv({"sched:sched_switch": [10**6]})
     data = analyse([*switches(BASE), run(text, kind="clean")], switches(NEW))
     assert data.sides == tuple(
-        CounterSide(side=side, runs=3, kind="instrumented") for side in ("base", "new")
+        CounterSide(
+            side=side,
+            runs=3,
+            kind="instrumented",
+            workload_runs=0,
+            no_workload="recorded by an earlier version",
+        )
+        for side in ("base", "new")
     )
     assert data.rows[0].total_base == pytest.approx(MEAN)
 
@@ -274,7 +284,7 @@ def test_what_was_not_counted_has_its_reason(analyse: Analyse) -> None:
     files = {"perf_stat/perf_stat.csv": text, "perf_stat/perf_stat.json": facts}
     data = analyse([run(text, files=files)] * 2, switches(NEW))
     assert data.not_counted == (
-        NotCounted(side="base", event="cycles", reason="perf says: not supported"),
+        NotCounted(side="base", scope="machine", event="cycles", reason="perf says: not supported"),
     )
 
 

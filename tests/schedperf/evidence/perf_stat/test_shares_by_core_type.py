@@ -60,7 +60,10 @@ def test_a_type_that_was_not_counted_is_named_and_has_no_share(analyse: Any) -> 
     assert "share" not in {row.basis for row in found.rows}
     assert found.not_counted == (
         NotCounted(
-            side="new", event="cpu_atom/cycles/", reason="perf reports <not counted> on cpu_atom"
+            side="new",
+            scope="machine",
+            event="cpu_atom/cycles/",
+            reason="perf reports <not counted> on cpu_atom",
         ),
     )
 
