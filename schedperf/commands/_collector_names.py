@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Complete the names of collectors, the values of ``--with``."""
+"""Complete the names of collectors, the values of ``--with`` and ``--without``."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +11,15 @@ if TYPE_CHECKING:
 
 
 class CollectorNames(click.ParamType[str]):
-    """Names of collectors with commas between them: ``default,bpf_pelt``."""
+    """Names of collectors with commas between them: ``default,bpf_pelt``.
+
+    :param words: words that may be given besides the names
+    """
 
     name = "names"
+
+    def __init__(self, words: Sequence[str] = ("default", "none")) -> None:
+        self._words = tuple(words)
 
     def shell_complete(
         self,
@@ -30,6 +37,6 @@ class CollectorNames(click.ParamType[str]):
         named = before.split(",")
         return [
             CompletionItem(f"{before}{comma}{name}")
-            for name in ("default", "none", *sorted(all_collectors()))
+            for name in (*self._words, *sorted(all_collectors()))
             if name.startswith(last) and name not in named
         ]

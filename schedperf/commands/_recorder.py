@@ -49,7 +49,11 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Invoke = Callable[[Sequence[str]], int]
 
 # What shells complete, by the placeholder of the value in the help.
-_TYPES: Mapping[str, click.ParamType[str]] = {"FILE": click.Path(), "NAMES": CollectorNames()}
+_TYPES: Mapping[str, click.ParamType[str]] = {
+    "FILE": click.Path(),
+    "NAMES": CollectorNames(),
+    "COLLECTORS": CollectorNames(words=()),
+}
 
 
 class _Ended(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ commands; and ``show`` makes every character of a command visible.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from msgspec import Struct, field
@@ -227,6 +227,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     :param runs: runs of each point in each boot
     :param boots: boots of each kernel, in guests
     :param collectors: for ``--with``
+    :param left_out: for ``--without``
     :param rules: for ``--metric``
     :param accel: for ``--accel``, in guests
     """
@@ -234,6 +235,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     runs: int | None = None
     boots: int | None = None
     collectors: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] | None = None
     rules: tuple[str, ...] | None = None
     accel: str | None = None
 
@@ -468,17 +470,36 @@ def _vary(side: Recording) -> list[str]:
 
 
 def _options(work: Workload, changes: Changes) -> Iterator[str]:
-    kept = set(KEPT)
-    if changes.collectors is not None:
-        kept.remove("collectors")
-        yield from option_words("--with", ",".join(changes.collectors))
+    kept = KEPT - {"collectors", "left_out"}
+    yield from _collectors(work.given, changes)
     if changes.rules is not None:
-        kept.remove("metric")
+        kept -= {"metric"}
     instrumented = work.given.last("instrumented")
     if instrumented is not None and changes.runs is not None:
         # Fewer runs are requested to save time.
-        kept.remove("instrumented")
+        kept -= {"instrumented"}
         yield from ("--instrumented", str(min(int(instrumented), changes.runs)))
     yield from work.given.words(kept)
     for rule in changes.rules or ():
         yield from option_words("--metric", rule)
+
+
+def _collectors(given: Given, changes: Changes) -> Iterator[str]:
+    """Yield the options that choose collectors; those of the user override the recorded ones."""
+    selected, left_out = (given.names(dest) for dest in ("collectors", "left_out"))
+    if changes.collectors is not None:
+        selected = changes.collectors
+        left_out = _except(left_out, selected)
+    if changes.left_out is not None:
+        left_out = changes.left_out
+        # The recorder refuses a collector that the user both selects and leaves out.
+        if selected is not None and changes.collectors is None:
+            selected = _except(selected, left_out)
+    if selected is not None:
+        # Without a name, collectors of the boot are still captured.
+        yield from option_words("--with", ",".join(selected)) or ("--with=",)
+    yield from option_words("--without", ",".join(left_out or ()))
+
+
+def _except(names: Sequence[str] | None, others: Collection[str]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name for name in names if name not in others)

@@ -22,8 +22,8 @@ from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 
 # Options with which each recording is repeated, by their names in the parser's result.
 KEPT = frozenset({
-    "collectors", "instrumented", "warmup", "point", "load", "metric", "set", "pelt_loader",
-    "timeout", "machine", "shareable",
+    "collectors", "left_out", "instrumented", "warmup", "point", "load", "metric", "set",
+    "pelt_loader", "timeout", "machine", "shareable",
 })  # fmt: skip
 # Each of these has its own parser.
 MOST_COMMANDS = 200
@@ -85,6 +85,11 @@ class Given(Struct, frozen=True, kw_only=True):
     def last(self, dest: str) -> str | None:
         """Return the last value of an option, which is the one that counts; None without one."""
         return next(reversed(self.values(dest)), None)
+
+    def names(self, dest: str) -> tuple[str, ...] | None:
+        """Return the names in the last value of an option; None without one."""
+        value = self.last(dest)
+        return None if value is None else tuple(filter(None, value.split(",")))
 
     def words(self, dests: Iterable[str]) -> list[str]:
         """Return the words of these options."""

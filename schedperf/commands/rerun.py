@@ -46,6 +46,9 @@ _NOT_CONFIRMED = 2
               help="Boot each kernel N times (not `record`).  [default: as recorded]")  # fmt: skip
 @click.option("--with", "collectors", metavar="NAMES", type=CollectorNames(),
               help="Select collectors, e.g. default,bpf_pelt.  [default: as recorded]")  # fmt: skip
+@click.option("--without", "left_out", metavar="COLLECTORS", type=CollectorNames(words=()),
+              help="Leave out collectors that are used by default, e.g. account.  "
+                   "[default: as recorded]")  # fmt: skip
 @click.option("--metric", "rules", metavar="RULE", multiple=True,
               help="Read a number from the output: NAME[UNIT,higher|lower]=REGEX.")  # fmt: skip
 @click.option(
@@ -75,6 +78,7 @@ def command(
     runs: int | None,
     boots: int | None,
     collectors: str | None,
+    left_out: str | None,
     rules: tuple[str, ...],
     kernels: tuple[str, ...],
     accel: str | None,
@@ -98,7 +102,9 @@ def command(
             "no bundle given (expected the bundles to record again, e.g. base.tar new.tar)"
         )
     if append:
-        _refuse_other_workload({"--with": collectors, "--metric": rules, "-o": output})
+        _refuse_other_workload(
+            {"--with": collectors, "--without": left_out, "--metric": rules, "-o": output}
+        )
     plan = make_plan(
         Request(
             paths=paths,
@@ -106,6 +112,7 @@ def command(
                 runs=runs,
                 boots=boots,
                 collectors=tuple(collectors.split(",")) if collectors else None,
+                left_out=tuple(left_out.split(",")) if left_out else None,
                 rules=rules or None,
                 accel=accel,
             ),

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 # Options of `record` that mean the same in every boot.
 _FORWARDED = (
-    "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
-    "timeout", "seed", "machine", "load", "shareable",
+    "instrumented", "warmup", "point", "collectors", "left_out", "vary", "metric", "set",
+    "pelt_loader", "timeout", "seed", "machine", "load", "shareable",
 )  # fmt: skip
 # Counts of calls are valid in a guest, even though timings, which the probes slow down, are not.
 GUEST_COLLECTORS = ("default", "bpf_account", "bpf_pelt", "bpf_placement")
@@ -417,13 +417,13 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     :param arguments: arguments of ``record``
     :raises InputError: no command is given, its program is missing, or an option is wrong
     """
-    from schedperf_collectors.contract import LOAD  # noqa: PLC0415
     from schedperf_collectors.recorder.captures import (  # noqa: PLC0415
         check_options,
         check_reachable,
         check_set,
         choose,
     )
+    from schedperf_collectors.recorder.options import collectors_of_options  # noqa: PLC0415
     from schedperf_collectors.recorder.plan import check_placeholders, cross_points, fill  # noqa: PLC0415
 
     if not command_line:
@@ -432,7 +432,12 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     try:
         given = parser.parse_args(["-o", "guest.tar", *arguments[: arguments.index("--")]])
         load = shlex.split(given.load or "")
-        chosen = choose(given.collectors, given.attempted, beside=(LOAD,) if load else ())
+        chosen = choose(
+            given.collectors,
+            given.attempted,
+            beside=collectors_of_options(given),
+            without=given.left_out,
+        )
         check_reachable(chosen, given.instrumented)
         for name, key, value in given.set:
             check_options({name: {key: value}})

@@ -68,9 +68,9 @@ def test_both_sides_of_ab_have_the_load(recorder: Any, read_bundle: Callable[[Pa
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("no-such-program", "--with load: the load did not start: no-such-program: no such file"),
-        ("false", "--with load: the load ended before the run (exit status 1); give a command"),
-        ("true", "--with load: the load ended before the run (exit status 0); give a command"),
+        ("no-such-program", "--with-load: the load did not start: no-such-program: no such file"),
+        ("false", "--with-load: the load ended before the run (exit status 1); give a command"),
+        ("true", "--with-load: the load ended before the run (exit status 0); give a command"),
         ("", "--with-load: invalid command '' (expected a command, e.g. 'stress-ng --cpu 2')"),
         ("sleep 'x", '--with-load: "sleep \'x": no closing quotation; quote it'),
         ("sleep {s}", "command: {s} has no values; add --point s=1,2"),

@@ -42,6 +42,7 @@ from schedperf_collectors.recorder.options import (
     COMMANDS,
     RUNS,
     Parser,
+    collectors_of_options,
     make_parser,
     without_added,
 )
@@ -392,9 +393,12 @@ def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str,
 
 
 def _choose(options: argparse.Namespace) -> Chosen:
-    beside = (LOAD,) if options.load else ()
     chosen = choose(
-        options.collectors, options.attempted, beside=beside, shareable=options.shareable
+        options.collectors,
+        options.attempted,
+        beside=collectors_of_options(options),
+        without=options.left_out,
+        shareable=options.shareable,
     )
     check_reachable(chosen, options.instrumented)
     check_set(_group(options.set), chosen)

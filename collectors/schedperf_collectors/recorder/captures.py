@@ -11,9 +11,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from schedperf_collectors.contract import temporary_prefix
 from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, RecordError, explain
@@ -65,6 +65,7 @@ class Chosen:
     :param after: collectors that read the captures of an instrumented run
     :param named: names that the user gave, or that other options add; the recording fails if one
         that captures boots or runs does not work here
+    :param beside: option that adds a collector of ``named``, by name; others are in ``--with``
     :param left_out: collectors that ``--shareable`` leaves out
     """
 
@@ -73,6 +74,7 @@ class Chosen:
     intrusive: tuple[Collector, ...]
     after: tuple[Collector, ...]
     named: frozenset[str] = frozenset()
+    beside: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[Collector, ...] = ()
 
     @property
@@ -95,11 +97,12 @@ class Chosen:
 def choose(
     names: Sequence[str],
     attempted: Sequence[str] = (),
-    beside: Sequence[str] = (),
+    beside: Mapping[str, str] = MappingProxyType({}),
     *,
+    without: Collection[str] = (),
     shareable: bool = False,
 ) -> Chosen:
-    """Choose the collectors that ``--with`` names.
+    """Choose the collectors that ``--with`` names, and leave out those of ``--without``.
 
     "default" selects the default collectors, "none" only host. Any other name adds that collector.
     Default collectors that capture once per boot or read other captures are included except with
@@ -107,10 +110,12 @@ def choose(
 
     :param names: the names
     :param attempted: names of collectors that are added if they work here
-    :param beside: names of collectors that other options add, even to "none"
+    :param beside: collectors that other options add, even to "none": the option by name
+    :param without: names of collectors that are left out
     :param shareable: leave out collectors that record kernel addresses
     :raises CannotCapture: ``names`` has a collector that ``shareable`` leaves out
-    :raises RecordError: a name is unknown, or "none" is combined with another name
+    :raises RecordError: a name is unknown, "none" is combined with another name, or a collector is
+        both selected and left out
     """
     available = {
         name: collector
@@ -128,8 +133,12 @@ def choose(
             "--with: 'none' cannot be combined with other names; omit 'none' or the other names"
         )
 
+    _check_without(without, available, names, beside)
+
     def wanted(collector: Collector) -> bool:
         by_default = collector.default and ("default" in names or collector.scope != "run")
+        if collector.name in without:
+            return False
         return (
             collector.name == HOST
             or collector.name in names
@@ -156,8 +165,40 @@ def choose(
         ),
         after=tuple(collector for collector in chosen if collector.scope == "after"),
         named=frozenset((*names, *beside)) - {"default", "none"},
+        beside=beside,
         left_out=left_out,
     )
+
+
+def _check_without(
+    without: Collection[str],
+    available: Collection[str],
+    names: Collection[str],
+    beside: Mapping[str, str],
+) -> None:
+    """Reject names of ``--without`` that are unknown, or that another option selects.
+
+    :param available: names of all collectors
+    :raises RecordError: there is one
+    """
+    possible = [name for name in available if name != HOST]
+    for name in without:
+        if name == HOST:
+            raise RecordError(
+                f"--without: {HOST} is always captured, because bundles cannot be compared without "
+                "it; omit it"
+            )
+        if name not in possible:
+            raise RecordError(
+                f"--without: unknown collector {name!r} (expected one or more of "
+                f"{', '.join(possible)})"
+            )
+        if name in names or name in beside:
+            option = "--with" if name in names else beside[name]
+            raise RecordError(
+                f"--without {name}: {option} {'selects' if name in names else 'needs'} this "
+                "collector; omit one of the two"
+            )
 
 
 def captures_left_out(chosen: Chosen) -> tuple[Captured, ...]:
@@ -215,8 +256,10 @@ def check_named(chosen: Chosen, captured: Captured) -> None:
     """
     name, result = captured.collector.name, captured.result
     if name in chosen.named and result.status != OK:
-        remedy = result.remedy or f"leave {name} out of --with"
-        raise CannotCapture(f"--with {name}: {result.reason}; {remedy}")
+        by_option = chosen.beside.get(name)
+        omit = f"omit {by_option}" if by_option else f"leave {name} out of --with"
+        where = by_option or f"--with {name}"
+        raise CannotCapture(f"{where}: {result.reason}; {result.remedy or omit}")
 
 
 def check_options(options: Options) -> None:

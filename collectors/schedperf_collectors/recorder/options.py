@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
+from schedperf_collectors.contract import LOAD
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.boot_options import add_boot_options
 from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, ROUNDS, Turn, parse_point
@@ -373,6 +374,14 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="NAMES",
         help="Select collectors, e.g. default,bpf_pelt, or none (host only).  [default: default]",
     )
+    add(
+        "--without",
+        dest="left_out",
+        type=_names,
+        default=[],
+        metavar="COLLECTORS",
+        help="Leave out collectors that are used by default, e.g. account.",
+    )
     # For programs that choose collectors for their users: collectors that cannot run are left out.
     add("--try", dest="attempted", type=_names, default=[], help=argparse.SUPPRESS)
     add(
@@ -550,6 +559,11 @@ def without_added(arguments: Sequence[str]) -> list[str]:
     for option in _ADDED:
         parser.add_argument(option)
     return parser.parse_known_args(list(arguments))[1]
+
+
+def collectors_of_options(options: argparse.Namespace) -> Mapping[str, str]:
+    """Return the collectors that options other than ``--with`` add: the option by name."""
+    return {LOAD: "--with-load"} if options.load else {}
 
 
 def is_side_name(text: str) -> bool:

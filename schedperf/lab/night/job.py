@@ -60,6 +60,10 @@ Runs = Annotated[int, Meta(ge=1, le=10_000)]
 Seconds = Annotated[int, Meta(ge=0, le=86_400)]
 
 
+# Python has a keyword of the first name.
+_KEYS = {"collectors": "with", "left_out": "without"}
+
+
 class Site(Struct, frozen=True, kw_only=True):
     """Where results are stored; paths are relative to the job file.
 
@@ -107,7 +111,7 @@ class Machine(Struct, frozen=True, kw_only=True):
         return begin <= now < end if begin < end else now >= begin or now < end
 
 
-class Job(Struct, frozen=True, kw_only=True, rename={"collectors": "with"}):
+class Job(Struct, frozen=True, kw_only=True, rename=_KEYS):
     """The benchmark.
 
     :param run: the command, one word per item, with placeholders for points: ``{groups}``
@@ -116,6 +120,7 @@ class Job(Struct, frozen=True, kw_only=True, rename={"collectors": "with"}):
     :param instrumented: further runs per boot, kernel and point with intrusive collectors
     :param warmup: warm-up runs per boot and point
     :param collectors: as for ``ab --with``; the key in the file is ``with``
+    :param left_out: as for ``ab --without``; the key in the file is ``without``
     :param metric: rules that read numbers from the output, as for ``ab --metric``
     """
 
@@ -126,6 +131,7 @@ class Job(Struct, frozen=True, kw_only=True, rename={"collectors": "with"}):
     instrumented: Annotated[int, Meta(ge=0, le=10_000)] = 0
     warmup: Annotated[int, Meta(ge=0, le=10_000)] = 1
     collectors: tuple[Word, ...] = ("default",)
+    left_out: tuple[Word, ...] = ()
     metric: tuple[Word, ...] = ()
 
 
@@ -209,6 +215,8 @@ def recording_options(job: Job) -> list[str]:
     """Return the options of ``ab`` for a benchmark: runs, collectors, metrics and points."""
     words = ["-n", str(job.runs), "--instrumented", str(job.instrumented)]
     words += ["--warmup", str(job.warmup), "--with", ",".join(job.collectors)]
+    if job.left_out:
+        words += ["--without", ",".join(job.left_out)]
     words += [f"--metric={rule}" for rule in job.metric]
     return [
         *words,
@@ -229,7 +237,7 @@ def _check_recording(path: Path, job: Job) -> None:
             )
     try:
         options = make_parser("ab", "schedperf").parse_args(["-o", "x/", *recording_options(job)])
-        choose(options.collectors)
+        choose(options.collectors, without=options.left_out)
         check_placeholders(job.run, [*job.points])
     except RecordError as error:
         raise InputError(f"{path}: job: {error}") from error

@@ -249,6 +249,29 @@ def blind(capture):
     assert not [item for item in recorder.folder.iterdir() if item.name not in {"tmp", "copy"}]
 
 
+def test_a_collector_that_is_left_out_captures_nothing(
+    recorder_with: Callable[[str], Any], read_bundle: Any
+) -> None:
+    recorder = recorder_with(
+        """
+@collector(scope="run", cost="nothing")
+def seen(capture):
+    (capture.folder / "seen").write_text("")
+    yield
+
+@collector(scope="boot", cost="nothing")
+def once(capture):
+    (capture.folder / "once").write_text("")
+"""
+    )
+    done = recorder("record", "-o", "b.tar", "-n", "1", "--without", "seen,once", "--", "true")
+    assert done.returncode == 0, done.stderr
+    manifest = read_bundle(recorder.folder / "b.tar").manifest
+    collectors = {entry["collector"] for entry in manifest["captures"]}
+    assert "host" in collectors
+    assert not collectors & {"seen", "once"}
+
+
 def test_runs_of_another_workload_are_added_with_a_warning(recorder: Any) -> None:
     recorder("record", "-o", "b.tar", *QUICK, "--", "true")
     again = recorder("record", "--append", "b.tar", *QUICK, "--", "true")
@@ -525,6 +548,22 @@ def test_a_listener_that_leaves_does_not_end_the_recording(recorder: Any, read_b
         (
             ("-o", "b.tar", "--with", "none,host", "--", "true"),
             "--with: 'none' cannot be combined with other names",
+        ),
+        (
+            ("-o", "b.tar", "--without", "nothing", "--", "true"),
+            "--without: unknown collector 'nothing' (expected one or more of account, ",
+        ),
+        (
+            ("-o", "b.tar", "--without", "host", "--", "true"),
+            "--without: host is always captured",
+        ),
+        (
+            ("-o", "b.tar", "--with", "default,account", "--without", "account", "--", "true"),
+            "--without account: --with selects this collector; omit one of the two",
+        ),
+        (
+            ("-o", "b.tar", "--with-load", "sleep 9", "--without", "load", "--", "true"),
+            "--without load: --with-load needs this collector; omit one of the two",
         ),
         (("-o", "b.tar", "--set", "x.y=1", "--", "true"), "--set: unknown collector 'x'"),
         (

@@ -107,6 +107,8 @@ def test_commands_options_and_files_are_completed(
         ("schedperf completion ", {"bash", "zsh", "fish"}),
         ("schedperf record --with bpf_pl", {"bpf_placement"}),
         ("schedperf rerun --with bpf_pe", {"bpf_pelt"}),
+        ("schedperf record --without acc", {"account"}),
+        ("schedperf rerun --without n", set()),
     ],
 )
 def test_fish_completes(typed: str, words: set[str], home: Path) -> None:

@@ -268,7 +268,13 @@ def test_append_adds_runs_of_the_same_workload(
 
 
 @pytest.mark.parametrize(
-    "options", [["--with", "default,bpf_pelt"], ["--metric", "t[s,lower]=(.)"], ["-o", "x"]]
+    "options",
+    [
+        ["--with", "default,bpf_pelt"],
+        ["--without", "account"],
+        ["--metric", "t[s,lower]=(.)"],
+        ["-o", "x"],
+    ],
 )
 def test_new_collectors_and_metrics_need_new_bundles(
     bundles: Callable[..., None], here: Facts, options: list[str],

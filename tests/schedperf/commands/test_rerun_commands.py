@@ -3,7 +3,7 @@
 
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,42 @@ def test_a_change_takes_the_place_of_what_was_recorded(read: Read) -> None:
     assert changed == (
         "-o new/base.tar -n 10 --teardown echo done --with default,bpf_placement "
         f"--instrumented 10 {KEPT} --metric t[s,lower]=(.)"
+    )
+
+
+LEFT_OUT = ("record", "-o", "a.tar", "--with", "default,bpf_pelt", "--without", "account,energy")
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "words"),
+    [
+        (LEFT_OUT, {}, "--with default,bpf_pelt --without account,energy"),
+        (LEFT_OUT, {"left_out": ("energy",)}, "--with default,bpf_pelt --without energy"),
+        (LEFT_OUT, {"left_out": ("bpf_pelt",)}, "--with default --without bpf_pelt"),
+        (
+            LEFT_OUT,
+            {"collectors": ("default", "account")},
+            "--with default,account --without energy",
+        ),
+        (LEFT_OUT, {"collectors": ("account", "energy")}, "--with account,energy"),
+        (
+            LEFT_OUT,
+            {"collectors": ("account",), "left_out": ("account",)},
+            "--with account --without account",
+        ),
+        (("record", "-o", "a.tar"), {"left_out": ("account",)}, "--without account"),
+        (
+            ("record", "-o", "a.tar", "--with", "account"),
+            {"left_out": ("account",)},
+            "--with= --without account",
+        ),
+    ],
+)
+def test_a_collector_is_not_both_selected_and_left_out_unless_the_user_says_so(
+    read: Read, command: Sequence[str], changes: Mapping[str, Any], words: str
+) -> None:
+    assert again(read(command=command), **changes) == (
+        f"-o new/base.tar -n 3 {words} --point groups=4"
     )
 
 

@@ -98,6 +98,11 @@ def test_one_line_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> No
         ),
         ('run = ["x"]\nmetric = ["time"]', "job: argument --metric: invalid metric rule 'time'"),
         ('run = ["x"]\nwith = ["pref"]', "job: --with: unknown collector 'pref' (expected one or"),
+        ('run = ["x"]\nwithout = ["pref"]', "job: --without: unknown collector 'pref' (expected"),
+        (
+            'run = ["x"]\nwith = ["account"]\nwithout = ["account"]',
+            "job: --without account: --with selects this collector; omit one of the two",
+        ),
     ],
 )
 def test_what_the_recorder_would_refuse_is_refused_before_the_night(
