@@ -26,6 +26,9 @@ BUNDLE_SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 # The collector that runs a second workload beside the first (--with-load).
 LOAD = "load"
 
+# The collector that accounts for the time of the workload's tasks (--workload-pid).
+ACCOUNT = "account"
+
 # Prefix of temporary directories.
 TEMPORARY = "schedperf-"
 

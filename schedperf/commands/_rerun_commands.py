@@ -36,7 +36,7 @@ from schedperf.model.errors import BundleError
 from schedperf.model.text import clean
 from schedperf_collectors.contract import format_template
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.options import is_side_name, make_parser
+from schedperf_collectors.recorder.options import OF_SERVER, is_side_name, make_parser
 from schedperf_collectors.recorder.sides import read_settings
 from schedperf_collectors.recorder.source import format_source
 
@@ -426,7 +426,8 @@ def record_in_guests(
             *("--boots", str(changes.boots or work.boots)),
             *("-n", str(changes.runs or work.runs)),
             *_vary(side),
-            *_options(work, changes),
+            # A guest has none of the servers of this machine.
+            *_options(work, changes, KEPT - {*OF_SERVER}),
         ),
         workload=work.given.workload,
         paths=tuple(str(PurePath(output, f"{name}.tar")) for name in kernels),
@@ -469,8 +470,8 @@ def _vary(side: Recording) -> list[str]:
     return [word for path in side.vary for word in option_words("--vary", path)]
 
 
-def _options(work: Workload, changes: Changes) -> Iterator[str]:
-    kept = KEPT - {"collectors", "left_out"}
+def _options(work: Workload, changes: Changes, options: frozenset[str] = KEPT) -> Iterator[str]:
+    kept = options - {"collectors", "left_out"}
     yield from _collectors(work.given, changes)
     if changes.rules is not None:
         kept -= {"metric"}

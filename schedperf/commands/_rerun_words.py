@@ -17,13 +17,13 @@ from schedperf.compare.advice.recorded import GUEST_MARK, Program, program_of, r
 from schedperf.inputs.bundle.open import Bundle
 from schedperf_collectors.contract import format_template
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.options import make_parser
+from schedperf_collectors.recorder.options import OF_SERVER, make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 
 # Options with which each recording is repeated, by their names in the parser's result.
 KEPT = frozenset({
     "collectors", "left_out", "instrumented", "warmup", "point", "load", "metric", "set",
-    "pelt_loader", "timeout", "machine", "shareable",
+    "pelt_loader", "timeout", "machine", "shareable", *OF_SERVER,
 })  # fmt: skip
 # Each of these has its own parser.
 MOST_COMMANDS = 200

@@ -115,6 +115,7 @@ def _facts(summary: BundleSummary) -> Table:
         *([("setup", summary.setup)] if summary.setup else []),
         *([("service", summary.service)] if summary.service else []),
         *([("load", summary.load)] if summary.load else []),
+        *([("server", summary.server)] if summary.server else []),
         ("treatment", ", ".join([*_usual_treatment(summary), *summary.treatment])),
         *(
             ("metric", f"{rule.name} [{rule.unit}, {rule.better} is better] {rule.regex}")

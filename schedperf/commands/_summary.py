@@ -161,6 +161,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     setup: str | None
     service: str | None
     load: str | None
+    server: str | None
     metric: tuple[MetricRule, ...]
     imported: str | None
     source: SourceEntry | None
@@ -199,6 +200,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         setup=bundle.setup,
         service=bundle.service,
         load=bundle.load,
+        server=bundle.server,
         metric=bundle.metric_rules,
         imported=bundle.imported.format if bundle.imported else None,
         source=bundle.source,

@@ -501,6 +501,12 @@ def _commands_of(
         "blocking",
         "the commands that ran beside the workload (--with-load) differ",
     )
+    yield (
+        "server",
+        (base.server, new.server),
+        "noted",
+        "the servers whose tasks are accounted for (--workload-pid) differ",
+    )
 
 
 def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:

@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +21,8 @@ from schedperf_collectors import account as module
 from schedperf_collectors.account import account
 from schedperf_collectors.machine.orphans import Moment, adopt_orphans, end_orphans
 from schedperf_collectors.machine.processes import TICKS_PER_S, read_process
-from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
+from schedperf_collectors.machine.server_tasks import Server, to_options
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, InvalidRun, Skipped
 
 pytestmark = pytest.mark.system
 
@@ -155,10 +156,19 @@ class Run:
         return self.and_usage(*command, meanwhile=meanwhile)[0]
 
     def and_usage(
-        self, *command: str, meanwhile: Callable[[], None] = lambda: None
+        self,
+        *command: str,
+        meanwhile: Callable[[], None] = lambda: None,
+        server: int | None = None,
     ) -> tuple[Account, float]:
-        """Return what was recorded, and the CPU time by wait4(2)."""
-        running = account(self.capture)
+        """Return what was recorded, and the CPU time by wait4(2).
+
+        :param server: pid of the server of the workload
+        """
+        options: Mapping[str, str] = {}
+        if server is not None:
+            options = to_options(Server({server: read_process(server).began_ticks}, ()))
+        running = account(replace(self.capture, options=options))
         assert [next(running), next(running)] == [PREPARED, BEGUN]
         workload = subprocess.Popen(command, start_new_session=True)
         _, status, usage = os.wait4(workload.pid, 0)
@@ -266,6 +276,76 @@ def test_only_the_largest_others_are_listed(
         found = run("true", meanwhile=lambda: wait_for_use(beside, 0.05, wait_for))
     assert len(found["others"]) == 1
     assert found["others_cpu_s"] >= found["others"][0]["cpu_s"] > 0
+
+
+def test_times_of_a_server_are_those_of_the_scheduler(run: Run, wait_for: WaitFor) -> None:
+    seen: list[tuple[float, float]] = []
+
+    def read() -> None:
+        execution, waiting, _ = Path(f"/proc/{server.pid}/schedstat").read_text().split()
+        seen.append((int(execution) / 1e9, int(waiting) / 1e9))
+
+    def use() -> None:
+        read()
+        wait_for_use(server.pid, 0.3, wait_for)
+        read()
+
+    server = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        read()
+        found, _ = run.and_usage("true", meanwhile=use, server=server.pid)
+        read()
+    finally:
+        server.kill()
+        server.wait()
+    used = found["server"]
+    assert used["tasks"] == 1
+    # The run is inside of the first and the last reading, and outside of the others.
+    for name, index in (("exec_s", 0), ("waiting_s", 1)):
+        first, second, third, last = (times[index] for times in seen)
+        assert third - second - 1e-6 <= used[name] <= last - first + 1e-6
+    assert used["exec_s"] >= 0.3 - 4 / TICKS_PER_S
+    # User and system time are each read in whole ticks.
+    assert abs(used["user_s"] + used["system_s"] - used["exec_s"]) <= 4 / TICKS_PER_S
+    assert found["others_cpu_s"] == pytest.approx(sum(of_commands(found).values()))
+
+
+def test_what_a_server_starts_is_its_own_and_not_among_the_others(
+    run: Run, tmp_path: Path, wait_for: WaitFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OTHERS", 1_000_000)
+
+    def children() -> int:
+        # It may be empty for a moment.
+        return int((tmp_path / "children").read_text() or 0)
+
+    def wait_for_children() -> None:
+        first = children()
+        wait_for(lambda: children() >= first + 4)
+
+    with running_beside(tmp_path, wait_for) as beside:
+        found, _ = run.and_usage(
+            sys.executable, "-c", MANY, meanwhile=wait_for_children, server=beside
+        )
+    assert found["tasks"] == MANY_TASKS
+    assert found["exits"] >= MANY_TASKS + 3
+    assert not {"beside-loop", "beside-child"} & of_commands(found).keys()
+    server = found["server"]
+    assert server["tasks"] >= 1 + 4
+    # Short tasks lack up to a tick.
+    assert server["exec_s"] >= 3 * (0.02 + 0.05 - 2 * TICK_S)
+    assert server["lifetime_s"] > server["exec_s"]
+
+
+@pytest.mark.usefixtures("_needs_taskstats")
+def test_a_server_that_has_ended_makes_the_run_invalid(capture: Capture) -> None:
+    gone = subprocess.Popen(["true"])
+    options = to_options(Server({gone.pid: read_process(gone.pid).began_ticks}, ()))
+    gone.wait()
+    running = account(replace(capture, options=options))
+    assert next(running) == PREPARED
+    with pytest.raises(InvalidRun, match="the server has ended"):
+        next(running)
 
 
 def _use_cpu(ready: int) -> NoReturn:

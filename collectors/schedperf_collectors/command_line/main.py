@@ -60,6 +60,7 @@ from schedperf_collectors.recorder.plan import (
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
 from schedperf_collectors.recorder.request import Request
+from schedperf_collectors.recorder.servers import FoundServer, find_server
 from schedperf_collectors.recorder.service import read_service
 from schedperf_collectors.recorder.sides import check_feature, of_kernel, read_settings
 from schedperf_collectors.recorder.source import only_source
@@ -122,11 +123,12 @@ def _run(arguments: Sequence[str]) -> None:
     progress = Progress(options.events, quiet=options.quiet)
     _warn_of_left_over(progress)
     chosen = _choose(options)
+    server = find_server(options)
     if name == "record":
         looks = _looks(options, progress)
         # The interim analyses ask their own questions.
         analysis = None if options.until_decided else _analysis(options, progress)
-        request = _request(options, command, looks)
+        request = _request(options, command, looks, server)
         _check_command(request)
         record(request, _target(options), chosen, progress, looks, analysis=analysis)
     else:
@@ -135,7 +137,7 @@ def _run(arguments: Sequence[str]) -> None:
         looks = _looks_at_pairs(options, len(settings), progress)
         if looks is None:
             options.runs = _rounds(options.runs, len(settings), progress)
-        request = _request(options, command, looks)
+        request = _request(options, command, looks, server)
         ab(
             request,
             settings,
@@ -209,6 +211,11 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
                 f"--{option}: cannot be combined with --kernel; set the number of boots with "
                 "--boots and of runs with -n"
             )
+    if options.workload_pid:
+        raise RecordError(
+            "--workload-pid: cannot be combined with --kernel, because each boot has other pids; "
+            "use --workload-unit"
+        )
     _choose(options)
     options.runs = options.runs or RUNS
     if command:
@@ -345,7 +352,10 @@ def _rounds(given: int | None, sides: int, progress: Progress) -> int:
 
 
 def _request(
-    options: argparse.Namespace, command: Sequence[str], looks: Looks | None = None
+    options: argparse.Namespace,
+    command: Sequence[str],
+    looks: Looks | None = None,
+    server: FoundServer | None = None,
 ) -> Request:
     if not command:
         raise RecordError("no command given; put it at the end, after --")
@@ -363,7 +373,7 @@ def _request(
         seed=random.SystemRandom().getrandbits(32) if seed is None else seed,
         metrics=tuple(options.metric),
         vary=tuple(options.vary),
-        options=_collector_options(options),
+        options=_collector_options(options, server),
         turn=options.turn,
         stop_file=options.stop_file,
         factors=dict(options.factor),
@@ -371,12 +381,17 @@ def _request(
         source=options.source,
         machine=options.machine,
         load=format_template(load) or None,
+        server=server.text if server else None,
         shareable=options.shareable,
     )
 
 
-def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
+def _collector_options(
+    options: argparse.Namespace, server: FoundServer | None
+) -> Mapping[str, Mapping[str, str]]:
     settings = list(options.set)
+    if server is not None:
+        settings += server.settings
     # Common settings have their own options.
     if options.kernel_files is not None:
         folder = str(Path(options.kernel_files).absolute())

@@ -55,7 +55,14 @@ def read_process(pid: int, proc: Path = PROC) -> Process:
 
     :raises OSError: it has ended, or may not be read
     """
-    stat = (proc / str(pid) / "stat").read_text(errors="replace")
+    return parse_stat(pid, (proc / str(pid) / "stat").read_text(errors="replace"))
+
+
+def parse_stat(pid: int, stat: str) -> Process:
+    """Parse /proc/PID/stat, or /proc/PID/task/TID/stat of one task, whose use is its own.
+
+    :raises ValueError: it is damaged
+    """
     # The name is in parentheses and may contain any character.
     head, _, tail = stat.rpartition(")")
     fields = tail.split()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from schedperf_collectors.machine.processes import pids, read_process
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.machine.task_tree import has_running
+from schedperf_collectors.machine.task_tree import owner_of_running
 from schedperf_collectors.machine.value_files import ValueFiles
 
 
@@ -46,9 +46,9 @@ class RunningTasks:
             with contextlib.suppress(OSError):
                 parents[pid] = read_process(pid, self._proc).parent
         for pid in parents:
-            belongs = has_running(
+            owner = owner_of_running(
                 pid, self._recorder, parents, inside=self._inside, outside=self._outside
             )
             # Without an answer a parent has just ended; the next look finds the new one.
-            if belongs is not None:
-                (self._inside if belongs else self._outside).add(pid)
+            if owner is not None:
+                (self._inside if owner == "workload" else self._outside).add(pid)

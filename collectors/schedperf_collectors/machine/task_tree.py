@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find which tasks belong to the workload: the children of the recorder, and theirs.
 
-An orphan becomes a child of the recorder. A pid may be used again within a run, so the parent of a
-process is the next leader (the task whose pid is that of its process) with this pid whose end was
-reported later, and which began before the process; if there is none, the last one before it.
+A server of the workload was running before; its tasks are those of its processes, and of their
+descendants. An orphan of the workload becomes a child of the recorder. A pid may be used again
+within a run, so the parent of a process is the next leader (the task whose pid is that of its
+process) with this pid whose end was reported later, and which began before the process; if there is
+none, the last one before it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from schedperf_collectors.machine.taskstats import Exit
 
 # Messages are read late, by the interval between two readings and more on a busy machine, so a
 # parent may seem to begin a little later than its child.
 LATE_US = 500_000
+Owner = Literal["workload", "server", "others"]
 # init and kthreadd, the parent of the kernel's threads.
 _FIRST = (1, 2)
 # Parent of a process that has none in this pid namespace.
@@ -30,7 +33,7 @@ class _Leader(NamedTuple):
 
 
 class Tree:
-    """Decides for each ended task whether it belongs to the workload.
+    """Decides for each ended task whether it belongs to the workload, or to its server.
 
     :param exits: all ended tasks, in the order of their messages
     :param recorder: pid of the recorder, whose children are the workload and the collectors
@@ -38,6 +41,7 @@ class Tree:
     :param parents: parent of each process that is still running, by pid
     :param since_us: when the processes ``outside`` were listed, on the monotonic clock; a process
         that begins later only uses such a pid again
+    :param server: pids of the server's processes; those that existed before are in ``outside``, too
     """
 
     def __init__(
@@ -47,47 +51,52 @@ class Tree:
         outside: Collection[int],
         parents: Mapping[int, int],
         since_us: int,
+        *,
+        server: Collection[int] = (),
     ) -> None:
         self._recorder = recorder
+        self._server = frozenset(server)
         self._outside = frozenset((*outside, *_FIRST))
         self._parents = parents
         self._since_us = since_us
         self._leaders: dict[int, list[_Leader]] = {}
-        self._known: dict[int, bool | None] = {}
+        self._known: dict[int, Owner | None] = {}
         for number, ended in enumerate(exits):
             if ended.pid == ended.process:
                 leader = _Leader(number, _began_us(ended), ended.parent)
                 self._leaders.setdefault(ended.pid, []).append(leader)
 
-    def has(self, number: int, ended: Exit) -> bool | None:
-        """Return whether a task belongs to the workload; None if a parent of it is not known.
+    def owner(self, number: int, ended: Exit) -> Owner | None:
+        """Return to whom a task belongs; None if a parent of it is not known.
 
         :param number: its position among all ended tasks
         """
         if ended.process == self._recorder:
-            return False
+            return "others"
         if ended.pid == ended.process:
-            return self._has_process(number, ended.pid, ended.parent, _began_us(ended))
+            return self._owner_of(number, ended.pid, ended.parent, _began_us(ended))
         leader = self._leader(ended.process, number, _began_us(ended))
         if leader is None:
-            return self._has_running(ended.process)
-        return self._has_process(leader.number, ended.process, leader.parent, leader.began_us)
+            return self._owner_of_running(ended.process)
+        return self._owner_of(leader.number, ended.process, leader.parent, leader.began_us)
 
-    def _has_process(self, number: int, pid: int, parent: int, began_us: int) -> bool | None:
+    def _owner_of(self, number: int, pid: int, parent: int, began_us: int) -> Owner | None:
         path: set[int] = set()
         while number not in self._known:
             path.add(number)
-            answer: bool | None
-            if self._is_outside(pid, began_us) or parent == _NOBODY:
-                answer = False
+            answer: Owner | None
+            if self._is_outside(pid, began_us):
+                answer = self._owner_outside(pid)
+            elif parent == _NOBODY:
+                answer = "others"
             elif parent == self._recorder:
-                answer = True
+                answer = "workload"
             else:
                 leader = self._leader(parent, number, began_us)
                 if leader is not None and leader.number not in path:
                     number, pid, (_, began_us, parent) = leader.number, parent, leader
                     continue
-                answer = self._has_running(parent)
+                answer = self._owner_of_running(parent)
             self._known[number] = answer
         self._known.update(dict.fromkeys(path, self._known[number]))
         return self._known[number]
@@ -95,8 +104,13 @@ class Tree:
     def _is_outside(self, pid: int, began_us: int) -> bool:
         return pid in self._outside and began_us <= self._since_us + LATE_US
 
-    def _has_running(self, pid: int) -> bool | None:
-        return has_running(pid, self._recorder, self._parents, outside=self._outside)
+    def _owner_outside(self, pid: int) -> Owner:
+        return "server" if pid in self._server else "others"
+
+    def _owner_of_running(self, pid: int) -> Owner | None:
+        return owner_of_running(
+            pid, self._recorder, self._parents, outside=self._outside, server=self._server
+        )
 
     def _leader(self, pid: int, number: int, began_us: int) -> _Leader | None:
         """Return the process that had a pid when a later process or thread of it began."""
@@ -109,33 +123,37 @@ class Tree:
         return None
 
 
-def has_running(
+def owner_of_running(
     pid: int,
     recorder: int,
     parents: Mapping[int, int],
     *,
     inside: Collection[int] = (),
     outside: Collection[int],
-) -> bool | None:
-    """Return whether a running process belongs to the workload; None if a parent is not known.
+    server: Collection[int] = (),
+) -> Owner | None:
+    """Return to whom a running process belongs; None if a parent is not known.
 
     :param recorder: pid of the recorder, whose children are the workload and the collectors
     :param parents: parent of each running process, by pid
     :param inside: pids of running processes that belong to the workload
     :param outside: pids of running processes that do not, e.g. the collectors
+    :param server: pids of processes of the workload's server
     """
     seen: set[int] = set()
     while pid not in seen:
         seen.add(pid)
         if pid in inside:
-            return True
+            return "workload"
+        if pid in server:
+            return "server"
         if pid in (recorder, _NOBODY) or pid in outside:
-            return False
+            return "others"
         if pid not in parents:
             return None
         parent = parents[pid]
         if parent == recorder:
-            return True
+            return "workload"
         pid = parent
     return None
 

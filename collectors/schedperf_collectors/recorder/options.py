@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
-from schedperf_collectors.contract import LOAD
+from schedperf_collectors.contract import ACCOUNT, LOAD
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.boot_options import add_boot_options
 from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, ROUNDS, Turn, parse_point
@@ -34,6 +34,11 @@ _SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTA
 _MACHINE = re.compile(rf"{_SIDE_NAME}\Z", re.ASCII)
 _FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
+# See systemd.unit(5); the name of a template's instance is escaped with backslashes.
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}\Z")
+# PATH_MAX.
+_LONGEST_PATH = 4096
+
 _SLICE = re.compile(r"([0-9]{1,6})(us|ms)\Z")
 
 # The range of setpriority(2).
@@ -42,6 +47,9 @@ MOST_NICE = 19
 
 # Runs of each point by default.
 RUNS = 5
+
+# Options that name a server of the workload, by their names in the parser's result.
+OF_SERVER = ("workload_pid", "workload_unit", "workload_cgroup")
 
 # Words that replace the options of `ab`.
 AB_ACTIONS = ("status", "stop", "continue")
@@ -400,6 +408,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         help="Run this command beside the workload during each run; it may have placeholders. Its "
         "results are shown, but not used for the verdict.",
     )
+    _add_server_options(parser)
     add(
         "--metric",
         action="append",
@@ -470,6 +479,23 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
     )
     add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    for name, kind, metavar, where in (
+        ("pid", _positive, "PID", "this process and its descendants"),
+        ("unit", _unit, "NAME", "this systemd unit"),
+        ("cgroup", _cgroup, "PATH", "this cgroup"),
+    ):
+        parser.add_argument(
+            f"--workload-{name}",
+            action="append",
+            type=kind,
+            default=[],
+            metavar=metavar,
+            help=f"Account for the tasks of {where}, too: a server of the workload that was "
+            "started before, e.g. a database.",
+        )
 
 
 def _add_display_options(parser: argparse.ArgumentParser) -> None:
@@ -563,7 +589,11 @@ def without_added(arguments: Sequence[str]) -> list[str]:
 
 def collectors_of_options(options: argparse.Namespace) -> Mapping[str, str]:
     """Return the collectors that options other than ``--with`` add: the option by name."""
-    return {LOAD: "--with-load"} if options.load else {}
+    added = {LOAD: "--with-load"} if options.load else {}
+    for name in OF_SERVER:
+        if getattr(options, name):
+            added[ACCOUNT] = f"--{name.replace('_', '-')}"
+    return added
 
 
 def is_side_name(text: str) -> bool:
@@ -667,6 +697,23 @@ def _feature(text: str) -> str:
     if not _FEATURE.match(text):
         raise argparse.ArgumentTypeError(
             f"invalid scheduler feature {text!r} (expected its name without NO_, e.g. PLACE_LAG)"
+        )
+    return text
+
+
+def _unit(text: str) -> str:
+    if not _UNIT.match(text):
+        raise argparse.ArgumentTypeError(
+            f"invalid unit {text[:80]!r} (expected a name, e.g. postgresql.service)"
+        )
+    return text
+
+
+def _cgroup(text: str) -> str:
+    if not text.startswith("/") or not text.isprintable() or len(text) > _LONGEST_PATH:
+        raise argparse.ArgumentTypeError(
+            f"invalid cgroup {text[:80]!r} (expected an absolute path, e.g. "
+            "/system.slice/postgresql.service)"
         )
     return text
 

@@ -149,13 +149,14 @@ def examine_for(path: Path, request: Request, setting: Setting, progress: Progre
     """Check the bundle to which runs will be added; warn if it was recorded differently.
 
     :raises RecordError: runs cannot be added to it: it is not a readable bundle, another recording
-        writes to it, or it was recorded with another source, machine or load
+        writes to it, or it was recorded with another source, machine, load or server
     """
     check_no_partial(path)
     existing = examine(path)
     agree(path, "--source", existing.manifest.get("source"), request.source)
     agree(path, "--machine", existing.manifest.get("machine"), request.machine)
     _check_load(existing, request.load)
+    _check_server(existing, request.server)
     _check_workload(existing, format_template(request.template), progress)
     _check_conditions(existing, setting, progress)
     return existing
@@ -168,6 +169,17 @@ def _check_load(existing: Existing, load: str | None) -> None:
         raise RecordError(
             f"{existing.path}: recorded {'beside another' if recorded else 'without a'} load; "
             f"{option}, or use -o FILE for another side"
+        )
+
+
+def _check_server(existing: Existing, server: str | None) -> None:
+    recorded = existing.manifest.get("server")
+    if recorded != server:
+        what = f"with the tasks of a server ({recorded})" if recorded else "without a server"
+        option = "give" if recorded else "omit"
+        raise RecordError(
+            f"{existing.path}: recorded {what}; {option} --workload-pid, --workload-unit or "
+            "--workload-cgroup, or use -o FILE for another side"
         )
 
 

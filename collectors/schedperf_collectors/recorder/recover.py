@@ -254,6 +254,7 @@ def _from_runs(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "factors": last.get("factors") or {},
         "setup": last.get("setup"),
         "load": last.get("load"),
+        "server": last.get("server"),
         "metric": _unique(rule for run in runs for rule in run.get("metric") or ()),
         "sequential": None,
         "planned_runs": None,

@@ -41,6 +41,7 @@ class Request:
     :param source: the commit of the running kernel; None if not given
     :param machine: name that the site gives to machines of this kind; None if not given
     :param load: the command that runs beside the workload, with placeholders; None without one
+    :param server: server of the workload whose tasks are accounted for; None without one
     :param shareable: the bundle has no kernel addresses, and all users may read it
     """
 
@@ -61,6 +62,7 @@ class Request:
     source: Source | None = None
     machine: str | None = None
     load: str | None = None
+    server: str | None = None
     shareable: bool = False
 
 

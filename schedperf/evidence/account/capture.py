@@ -2,7 +2,8 @@
 """Parse ``account.json``, and divide the time of a run's tasks into parts.
 
 The CPU time is that of the resource usage, which is exact. ``account.json`` has the time that tasks
-waited for a CPU; what is left of their lifetime they were blocked. Linux divides the CPU time of a
+waited for a CPU; what is left of their lifetime they were blocked. The times of a server that was
+started before are all from ``account.json``. Linux divides the CPU time of a
 task into user and system by ticks, and counts a task without ticks as user. If tasks are short, the
 ticks of all tasks together divide it better.
 
@@ -46,18 +47,51 @@ class Other(Struct, frozen=True, kw_only=True):
     cpu_s: Seconds
 
 
+class ServerUse(Struct, frozen=True, kw_only=True):
+    """What the tasks of a server that was started before used during one run.
+
+    :param tasks: how many existed
+    :param exec_s: CPU time as the scheduler counts it
+    :param user_s: CPU time in user mode by ticks
+    """
+
+    tasks: Count
+    lifetime_s: Seconds
+    exec_s: Seconds
+    waiting_s: Seconds
+    user_s: Seconds
+    system_s: Seconds
+    minor_faults: Count
+    major_faults: Count
+
+    @property
+    def parts(self) -> dict[Part, float]:
+        """Thread-time in s by part; without ticks, all CPU time counts as user, as in Linux."""
+        ticks_s = self.user_s + self.system_s
+        user_s = self.exec_s * (self.user_s / ticks_s) if ticks_s > 0.0 else self.exec_s
+        return {
+            "user": user_s,
+            "system": self.exec_s - user_s,
+            "waiting": self.waiting_s,
+            "blocked": max(0.0, self.lifetime_s - self.exec_s - self.waiting_s),
+        }
+
+
 class AccountFile(Struct, frozen=True, kw_only=True):
     """The account of one run; keys as in docs/bundle.md.
 
+    :param exits: messages about tasks that ended, of all tasks of the machine; None if unknown
     :param lost: messages that the kernel dropped; None if unknown
     :param left_out: tasks that were too many to be stored
     :param unresolved: tasks whose parent was not found
     :param commands: names of the workload's tasks; None if not recorded
     :param exec_s: CPU time as far as it was accounted when a task ended
     :param user_s: CPU time in user mode by ticks
+    :param server: what a server of the workload used; None without one
     """
 
     schema: Literal["schedperf/account/1"]
+    exits: Count | None = None
     lost: Count | None
     left_out: Count
     unresolved: Count
@@ -73,6 +107,7 @@ class AccountFile(Struct, frozen=True, kw_only=True):
     others_cpu_s: Seconds
     others: Annotated[tuple[Other, ...], Meta(max_length=MOST_OTHERS)]
     commands: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_COMMANDS)] | None = None
+    server: ServerUse | None = None
 
     @property
     def blocked_s(self) -> float:
@@ -116,6 +151,8 @@ def parts_of(
 ) -> dict[Part, float]:
     """Return the thread-time of a run in s, by part; parts that were not measured are left out.
 
+    The tasks of a server of the workload are included.
+
     :param usage: the resource usage of run.json: "utime_s", "stime_s"
     :param ticks_per_s: CONFIG_HZ of the kernel; None if unknown
     """
@@ -128,9 +165,12 @@ def parts_of(
         # This order of operations never exceeds the CPU time.
         user_s = cpu_s * (account.user_s / ticks_s)
         system_s = cpu_s - user_s
-    return {
+    parts: dict[Part, float] = {
         "user": user_s,
         "system": system_s,
         "waiting": account.waiting_s,
         "blocked": account.blocked_s,
     }
+    if account.server is None:
+        return parts
+    return {part: seconds + account.server.parts[part] for part, seconds in parts.items()}

@@ -6,9 +6,10 @@ were blocked is compared if it was measured in all runs of both sides.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.account.capture import FOLDER, AccountFile, parts_of, read_account
@@ -31,11 +32,24 @@ from schedperf.evidence.account.waits import divide_waits
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
 from schedperf.model.run import Captured, SideOf
+from schedperf.model.units import format_measure
 from schedperf.runs.captured import load_captured
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 
 # Commands that are named for a point; the others are one row.
 MOST_COMMANDS = 5
+# CPU time of the messages about one task that ended, and the largest share of a run's CPU time that
+# needs no remark.
+EXIT_COST_S = 5e-6
+LARGEST_EXIT_SHARE = 0.01
+# A command sleeps if its tasks ran and waited for a CPU for a smaller share of the elapsed time.
+LEAST_ACTIVE_SHARE = 0.5
+_GIVE_SERVER = "record with --workload-pid, --workload-unit or --workload-cgroup"
+_ONLY_COMMAND = "the account covers the started command only"
+_NOT_ALL_SERVERS = (
+    "the tasks of servers are left out, because they were not accounted for in all runs; "
+    f"{_GIVE_SERVER} on all sides"
+)
 
 
 class Times(Struct, frozen=True, kw_only=True):
@@ -50,6 +64,16 @@ class Times(Struct, frozen=True, kw_only=True):
     counts: Mapping[Kind, float]
     file: AccountFile | None
 
+    @property
+    def cpu_s(self) -> float:
+        """CPU time in s."""
+        return self.parts["user"] + self.parts["system"]
+
+    @property
+    def active_s(self) -> float:
+        """CPU time and time of waiting for a CPU in s, as far as measured."""
+        return self.cpu_s + self.parts.get("waiting", 0.0)
+
 
 def has_usage(side: Side) -> bool:
     """Return whether a run of a side has a resource usage, as all recorded runs have."""
@@ -63,6 +87,10 @@ def account(sides: Sequence[Side]) -> Account:
     :raises Absent: a side has no run with a resource usage, or the sides have no point in common
     """
     loaded = load_captured(sides, FOLDER, _read, has=_has_usage)
+    have_server = {_has_server(run.content) for side in loaded for run in side.runs}
+    is_mixed = len(have_server) > 1
+    if is_mixed:
+        loaded = load_captured(sides, FOLDER, _read_command, has=_has_usage)
     for side, times in zip(sides, loaded, strict=True):
         if not times.runs:
             reason = next(iter(times.notes), f"no run of {side.name} has a resource usage")
@@ -79,11 +107,18 @@ def account(sides: Sequence[Side]) -> Account:
         points=tuple(points),
         rows=tuple(rows),
         sampled=sampled.rows,
-        others=tuple(row for new in others for row in _others(base, new)),
+        # The others of a run without its server include the server.
+        others=() if is_mixed else tuple(row for new in others for row in _others(base, new)),
         notes=tuple(
             dict.fromkeys(
                 [
                     *(note for times in loaded for note in (*times.notes, *_notes(times))),
+                    *((_NOT_ALL_SERVERS,) if is_mixed else ()),
+                    *(
+                        note
+                        for times in (() if is_mixed else loaded)
+                        for note in _notes_on_servers(times)
+                    ),
                     *sampled.notes,
                     *divided.notes,
                 ]
@@ -98,15 +133,37 @@ def _has_usage(run: Run) -> bool:
     return run.rusage is not None and {"utime_s", "stime_s"} <= run.rusage.keys()
 
 
-def _read(side: Side, run: Run) -> Times:
+def _has_server(times: Times) -> bool:
+    return times.file is not None and times.file.server is not None
+
+
+def _read_command(side: Side, run: Run) -> Times:
+    """Read a run without the tasks of its server."""
+    return _read(side, run, with_server=False)
+
+
+def _read(side: Side, run: Run, *, with_server: bool = True) -> Times:
     usage = run.rusage or {}
     file = read_account(side, run)
+    if file is not None and not with_server:
+        file = replace(file, server=None)
     hosts = (boot.host for boot in side.bundle.boots if boot.number == run.boot)
     ticks_per_s = next((host.sched.hz for host in hosts), None)
+    return Times(parts=parts_of(usage, file, ticks_per_s), counts=_counts(usage, file), file=file)
+
+
+def _counts(usage: Mapping[str, float], file: AccountFile | None) -> dict[Kind, float]:
+    """Return what is counted; switches and ended tasks of a server are not."""
     counts: dict[Kind, float] = {kind: usage[key] for kind, key in _COUNTS.items() if key in usage}
-    if file is not None:
-        counts["tasks"] = file.tasks
-    return Times(parts=parts_of(usage, file, ticks_per_s), counts=counts, file=file)
+    if file is None:
+        return counts
+    if file.server is None:
+        return {**counts, "tasks": file.tasks}
+    of_server: dict[Kind, int] = {
+        "minor faults": file.server.minor_faults,
+        "major faults": file.server.major_faults,
+    }
+    return {kind: counts[kind] + count for kind, count in of_server.items() if kind in counts}
 
 
 _COUNTS: Mapping[Kind, str] = {
@@ -150,6 +207,53 @@ def _notes(times: SideOf[Times]) -> Iterator[str]:
         if count:
             tasks = "1 task" if count == 1 else f"{count} tasks"
             yield f"{side.side}: of the tasks that ended, {tasks} {what}"
+    yield from _notes_on_cost(times)
+
+
+def _notes_on_cost(times: SideOf[Times]) -> Iterator[str]:
+    shares = [
+        EXIT_COST_S * run.content.file.exits / run.content.cpu_s
+        for run in times.runs
+        if run.content.file is not None and run.content.file.exits and run.content.cpu_s > 0.0
+    ]
+    largest = max(shares, default=0.0)
+    if largest > LARGEST_EXIT_SHARE:
+        yield (
+            f"{times.name}: messages about tasks that ended on the machine took up to "
+            f"{100.0 * largest:.1f}% of a run's CPU time (5 us each); record with --without "
+            "account to end this"
+        )
+
+
+def _notes_on_servers(times: SideOf[Times]) -> Iterator[str]:
+    runs = [run for run in times.runs if run.content.file is not None]
+    servers = [run.content.file.server for run in runs if run.content.file is not None]
+    if not runs:
+        return
+    known = [server for server in servers if server is not None]
+    if known:
+        cpu_s = format_measure(fmean(server.exec_s for server in known), "s")
+        tasks = fmean(server.tasks for server in known)
+        yield (
+            f"{times.name}: the account includes a server of the workload: {tasks:.3g} tasks and "
+            f"{cpu_s} of CPU time per run"
+        )
+        return
+    active_s = fmean(run.content.active_s for run in runs)
+    if all(run.wall_s for run in runs) and active_s < LEAST_ACTIVE_SHARE * fmean(
+        run.wall_s or 0.0 for run in runs
+    ):
+        yield (
+            f"{times.name}: {_ONLY_COMMAND}, which slept most of the time; for a server that it "
+            f"uses, {_GIVE_SERVER}"
+        )
+    others = _used_by_others(runs)
+    most_s = max((used_s for command, used_s in others.items() if command != ALL), default=0.0)
+    if most_s > fmean(run.content.cpu_s for run in runs):
+        yield (
+            f"{times.name}: {_ONLY_COMMAND}, and another command used more CPU time; if it is a "
+            f"server of the workload, {_GIVE_SERVER}"
+        )
 
 
 def _compare(base: SideOf[Times], new: SideOf[Times]) -> Iterator[AccountRow]:
@@ -169,7 +273,7 @@ def _compare(base: SideOf[Times], new: SideOf[Times]) -> Iterator[AccountRow]:
 def _measures(run: Captured[Times]) -> Measures[Kind]:
     basis, count, per = divide_by(run)
     parts = run.content.parts
-    seconds: dict[Kind, float] = {"cpu": parts["user"] + parts["system"]}
+    seconds: dict[Kind, float] = {"cpu": run.content.cpu_s}
     seconds |= {part: parts[part] for part in parts}
     times = {(kind, basis): Measure(value / count, f"s/{per}") for kind, value in seconds.items()}
     counts = {

@@ -356,6 +356,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """The manifest of a bundle; keys as in docs/bundle.md.
 
     :param load: the command that ran beside the workload, with placeholders; None if there was none
+    :param server: server of the workload whose tasks are accounted for; None if there was none
     :param better: direction of metrics whose format does not state it, by name
     :param machine: site-specific name of this machine type; None if not given
     """
@@ -373,6 +374,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     setup: str | None = None
     service: str | None = None
     load: str | None = None
+    server: str | None = None
     metric: MetricRules | None = None
     sequential: Sequential | None = None
     imported: ImportSource | None = None
@@ -393,6 +395,7 @@ class RunFile(Run, frozen=True, kw_only=True):
     treatment: Paths | None = None
     setup: str | None = None
     load: str | None = None
+    server: str | None = None
     sequential: Sequential | None = None
 
 
@@ -480,6 +483,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         setup=first.setup if first else None,
         service=first.service.command if first and first.service else None,
         load=first.load if first else None,
+        server=first.server if first else None,
         metric=first.metric if first else None,
         sequential=first.sequential if first else None,
         captures=(*(entry for file in files for entry in file.captures), *rest),

@@ -66,6 +66,7 @@ class Bundle:
     :ivar setup: the command that applied this side's setting; None if there was none
     :ivar service: the command of the service that ran during each run; None if there was none
     :ivar load: the command of the background load; None if there was none
+    :ivar server: server of the workload whose tasks are accounted for; None if there was none
     :ivar rerun: how each workload was recorded; () if the recorder stored its commands
     :ivar source: commit that the kernel was built from; None if not given
     :ivar machine: site-specific name of this machine type; None if not given
@@ -98,6 +99,7 @@ class Bundle:
         self.setup = manifest.setup
         self.service = manifest.service
         self.load = manifest.load
+        self.server = manifest.server
         self.metric_rules = manifest.metric or ()
         self.rerun = manifest.rerun
         self.source = manifest.source

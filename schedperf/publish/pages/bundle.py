@@ -28,11 +28,11 @@ RUN_FIELDS = (
     "boot", "run", "workload", "command", "label", "setup", "treatment", "tool_version", "point",
     "point_key", "kind", "warmup", "block", "round", "side", "factors", "order", "session", "seed",
     "sequential", "start", "exit_status", "signal", "wall_s", "rusage", "metric", "output_left_out",
-    "service", "discarded", "load",
+    "service", "discarded", "load", "server",
 )  # fmt: skip
 MANIFEST_FIELDS = (
     "tool_version", "label", "created", "workload", "points", "treatment", "setup", "metric",
-    "service", "load", "sequential", "factors", "complete", "planned_runs", "better",
+    "service", "load", "server", "sequential", "factors", "complete", "planned_runs", "better",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from schedperf_collectors.machine.task_tree import LATE_US, Tree
 from schedperf_collectors.machine.taskstats import Exit
 
 RECORDER = 100
+OWNERS = {"workload": True, "others": False, None: None}
 # The run begins; the numbers of the tests are seconds from here on.
 SINCE_US = 1_000_000_000
 
@@ -31,7 +32,7 @@ def belong(
     answers = []
     for order in (1, -1):
         tree = Tree(exits, RECORDER, outside, parents or {}, SINCE_US)
-        found = {n: tree.has(n, task) for n, task in list(enumerate(exits))[::order]}
+        found = {n: OWNERS[tree.owner(n, task)] for n, task in list(enumerate(exits))[::order]}
         answers.append([found[n] for n in range(len(exits))])
     assert answers[0] == answers[1]
     return answers[0]
@@ -174,6 +175,37 @@ def test_of_an_unknown_parent_nothing_is_known() -> None:
     exits = [leader(301, 300, 2, 3), leader(302, 301, 2.5, 2.6), thread(9, 8, 7, 1, 2)]
     assert belong(exits) == [None, None, None]
     assert belong(exits[:1], parents={300: 299}) == [None]
+
+
+def test_what_a_server_starts_and_ends_is_its_own() -> None:
+    exits = [
+        # Threads of a process that was there before, and of one that the server started.
+        thread(410, 400, 1, -5, 1),
+        thread(411, 402, 400, 2, 3),
+        leader(403, 402, 2, 3),
+        leader(402, 400, 1, 4),
+        leader(401, 400, -5, 5),
+        # Something else that was there before, and a child of the workload.
+        leader(500, 1, -5, 6),
+        leader(501, 500, 1, 6),
+        leader(201, RECORDER, 1, 7),
+        # A pid of the server is used again.
+        leader(401, 1, 8, 9),
+    ]
+    parents = {400: 1, 420: 400}
+    tree = Tree(
+        exits, RECORDER, {400, 401, 420, 500}, parents, SINCE_US, server={400, 401, 420, 430}
+    )
+    assert [tree.owner(number, task) for number, task in enumerate(exits)] == [
+        *["server"] * 5, "others", "others", "workload", "others",
+    ]  # fmt: skip
+
+
+def test_a_process_that_came_to_the_cgroup_of_a_server_is_its_own() -> None:
+    exits = [leader(601, 600, 2, 3), thread(602, 600, 1, 2, 3)]
+    for parents in ({600: 1}, {600: RECORDER}):
+        tree = Tree(exits, RECORDER, (), parents, SINCE_US, server={600})
+        assert [tree.owner(number, task) for number, task in enumerate(exits)] == ["server"] * 2
 
 
 def test_a_circle_of_pids_ends() -> None:

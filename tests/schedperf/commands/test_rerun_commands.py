@@ -106,6 +106,17 @@ def test_a_change_takes_the_place_of_what_was_recorded(read: Read) -> None:
     )
 
 
+SERVED = ("--workload-pid", "77", "--workload-unit", "db", "--workload-cgroup", "/a")
+
+
+def test_the_server_of_the_workload_is_given_again_but_not_in_guests(read: Read) -> None:
+    recording = read(command=("record", "-o", "a.tar", *SERVED))
+    assert again(recording) == f"-o new/base.tar -n 3 {' '.join(SERVED)} --point groups=4"
+    kernels = {"base": "b.img", "new": "n.img"}
+    guests = record_in_guests(recording, recording.workloads[0], kernels, Changes(), output=".")
+    assert not [word for word in guests.before if word.startswith("--workload-")]
+
+
 LEFT_OUT = ("record", "-o", "a.tar", "--with", "default,bpf_pelt", "--without", "account,energy")
 
 

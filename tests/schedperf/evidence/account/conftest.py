@@ -22,6 +22,13 @@ FILE: Mapping[str, Any] = {
 }  # fmt: skip
 
 
+# A server on CPUs for 2 s.
+SERVER: Mapping[str, Any] = {
+    "tasks": 6, "lifetime_s": 12.0, "exec_s": 2.0, "waiting_s": 4.0, "user_s": 0.6,
+    "system_s": 0.2, "minor_faults": 7, "major_faults": 1,
+}  # fmt: skip
+
+
 def write_account(**changes: Any) -> str:
     """Return account.json."""
     return json.dumps({**FILE, **changes})

@@ -17,7 +17,7 @@ from schedperf.evidence.account.record import Part
 from schedperf.model.errors import BundleError
 from schedperf_collectors.account import MOST_OTHERS as MOST_OTHERS_OF_COLLECTOR
 from schedperf_collectors.account import SCHEMA
-from tests.schedperf.evidence.account.conftest import FILE, write_account
+from tests.schedperf.evidence.account.conftest import FILE, SERVER, write_account
 
 USAGE = {"utime_s": 0.8, "stime_s": 0.2}
 
@@ -128,6 +128,34 @@ def test_ticks_divide_the_time_of_short_tasks(
 def test_tasks_without_ticks_keep_the_division_of_the_resource_usage() -> None:
     parts = parts_of(USAGE, parse(user_s=0.0, system_s=0.0, tasks=999), None)
     assert (parts["user"], parts["system"]) == (0.8, 0.2)
+
+
+def test_a_server_adds_to_each_part() -> None:
+    alone = parts_of(USAGE, parse(), 250)
+    both = parts_of(USAGE, parse(server=SERVER), 250)
+    added = {part: both[part] - alone[part] for part in both}
+    assert added == pytest.approx({"user": 1.5, "system": 0.5, "waiting": 4.0, "blocked": 6.0})
+
+
+def test_a_server_without_ticks_or_with_clocks_that_differ_has_no_negative_part() -> None:
+    file = parse(server={**SERVER, "user_s": 0.0, "system_s": 0.0, "lifetime_s": 5.9})
+    assert file.server is not None
+    assert file.server.parts == {"user": 2.0, "system": 0.0, "waiting": 4.0, "blocked": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("server", "problem"),
+    [
+        ([], r"\$\.server is"),
+        ({}, r"\$\.server\.tasks is missing"),
+        ({**SERVER, "exec_s": -1.0}, r"\$\.server\.exec_s is -1.0"),
+        ({**SERVER, "waiting_s": 1e13}, r"\$\.server\.waiting_s is"),
+        ({**SERVER, "tasks": "7"}, r'\$\.server\.tasks is "7"'),
+    ],
+)
+def test_a_damaged_server_is_refused(server: object, problem: str) -> None:
+    with pytest.raises(BundleError, match=f"^run: {problem}"):
+        parse(server=server)
 
 
 def test_without_an_account_there_is_cpu_time_only() -> None:

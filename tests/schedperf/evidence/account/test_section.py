@@ -21,6 +21,7 @@ from schedperf.inputs.importers.open import Opener
 from schedperf.inputs.side import name_sides
 from schedperf.model.errors import InputError
 from tests.schedperf.evidence.account.conftest import (
+    SERVER,
     Analyse,
     row_of,
     run_of,
@@ -133,6 +134,76 @@ def test_a_number_of_lost_messages_that_is_unknown_is_not_0(analyse: Analyse) ->
     assert data.notes == (
         "new: unknown whether the kernel dropped messages about tasks that ended",
     )
+
+
+def test_a_server_is_part_of_the_account_of_all_runs(analyse: Analyse) -> None:
+    served = {"server": SERVER}
+    data = analyse([run_of(changes=served)] * 3, [run_of(waiting=5.0, changes=served)] * 3)
+    [point] = data.points
+    assert point.all.base == pytest.approx((5.0 + 12.0) / MESSAGES)
+    assert part_of(point.parts, "waiting").contribution == pytest.approx(2.0 / 17.0)
+    assert row_of(data, "cpu").base == pytest.approx(3.0 / MESSAGES)
+    assert row_of(data, "minor faults").base == pytest.approx(17.0 / MESSAGES)
+    # Switches and ended tasks of the server are not counted.
+    kinds = {row.kind for row in data.rows}
+    assert not kinds & {"voluntary switches", "involuntary switches", "tasks"}
+    said = "the account includes a server of the workload: 6 tasks and 2 s of CPU time per run"
+    assert data.notes == (f"base: {said}", f"new: {said}")
+
+
+@pytest.mark.parametrize("other", [run_of(), run_of(waiting=None)])
+def test_servers_that_some_runs_lack_are_left_out(analyse: Analyse, other: dict[str, Any]) -> None:
+    base, served = [run_of()] * 3, run_of(changes={"server": SERVER})
+    for new in ([served] * 3, [served, served, other]):
+        data = analyse(base, new)
+        assert row_of(data, "cpu").base == pytest.approx(1.0 / MESSAGES)
+        assert row_of(data, "cpu").new == pytest.approx(1.0 / MESSAGES)
+        # In base, the server is one of them.
+        assert data.others == ()
+        [note] = [note for note in data.notes if "servers" in note]
+        assert "left out, because they were not accounted for in all runs" in note
+        assert "includes" not in "".join(data.notes)
+
+
+@pytest.mark.parametrize(
+    ("exits", "share"), [(None, None), (0, None), (2000, None), (4000, "2.0%"), (200_000, "100.0%")]
+)
+def test_messages_that_took_much_of_the_cpu_time_are_named(
+    analyse: Analyse, exits: int | None, share: str | None
+) -> None:
+    # 5 us each, and the run has 1 s of CPU time.
+    data = analyse([run_of()] * 2, [run_of(), run_of(changes={"exits": exits})])
+    if share is None:
+        assert data.notes == ()
+    else:
+        [note] = data.notes
+        assert note.startswith("new: messages about tasks that ended on the machine took up to ")
+        assert f" {share} of a run's CPU time (5 us each); record with --without account" in note
+
+
+def test_a_command_that_sleeps_may_have_a_server(analyse: Analyse) -> None:
+    busy = [run_of(wall_s=3.0)] * 2
+    # On a CPU and waiting for 1.4 s of 3 s.
+    asleep = [run_of(waiting=0.4, wall_s=3.0)] * 2
+    assert analyse(busy, busy).notes == ()
+    [note] = analyse(busy, asleep).notes
+    assert note.startswith("new: the account covers the started command only, which slept most of")
+    assert "--workload-pid, --workload-unit or --workload-cgroup" in note
+    # Without an account, it may have waited for a CPU.
+    unknown = [run_of(waiting=None, wall_s=3.0)] * 2
+    assert analyse(unknown, unknown).notes == ()
+
+
+@pytest.mark.parametrize(("used_s", "is_noted"), [(0.9, False), (1.1, True)])
+def test_a_command_that_used_more_may_be_a_server(
+    analyse: Analyse, used_s: float, *, is_noted: bool
+) -> None:
+    new = load_runs(("secret-server", used_s), ("a", 0.4), ("", 0.5), total=used_s + 0.9)
+    notes = analyse(load_runs(("a", 0.4), total=2.4), new).notes
+    assert len(notes) == is_noted
+    for note in notes:
+        assert note.startswith("new: the account covers the started command only, and another")
+        assert "secret-server" not in note
 
 
 def test_a_damaged_account_is_a_note(analyse: Analyse) -> None:
