@@ -79,7 +79,10 @@ def test_options_complete() -> None:
     command = cli.get_command(context, "record")
     assert command is not None
     completed = command.shell_complete(click.Context(command, parent=context), "--w")
-    assert [item.value for item in completed] == ["--warmup", "--with", "--without", "--with-load"]
+    assert [item.value for item in completed] == [
+        "--warmup", "--with", "--without", "--with-load", "--workload-pid", "--workload-unit",
+        "--workload-cgroup",
+    ]  # fmt: skip
 
 
 def test_plain_lines_when_stderr_is_no_terminal(tmp_path: Path) -> None:
