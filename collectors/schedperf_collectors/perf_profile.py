@@ -5,7 +5,12 @@
 because perf records ``cpu-clock`` instead of ``cycles`` if there is no PMU::
 
     {"event": "cpu-clock", "requested": "cycles", "clock": "hrtimer", "nmi": false,
-     "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer: …", …}
+     "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer: …",
+     "recorder_pid": 4242, "setup_processes": [{"pid": 4250, "parent": 4242, "command": "sh"}], …}
+
+The command is a child of the recorder, so its tasks can be told from other load.
+``setup_processes`` are the processes that began after perf listed the running ones, and before it
+recorded new ones.
 
 *Blind* means that code that runs with interrupts off cannot be sampled. Its time is
 attributed to the instruction that re-enables them. An event that excludes the kernel is blind too.
@@ -19,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.processes import all_processes
 from schedperf_collectors.machine.system import X86_MACHINES, System, or_none
 from schedperf_collectors.perf.running import describe_perf, perf_running
 from schedperf_collectors.perf_header import (
@@ -37,6 +43,9 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 DEFAULT_FREQUENCY = "999"
 # The event that `perf record` uses by default.
 DEFAULT_EVENT = "cycles"
+
+# Processes of a setup that are listed.
+MOST_STARTED = 1000
 
 CHARGED_ELSEWHERE = "time with interrupts off is attributed to the instruction that re-enables them"
 TIMER_EVENTS = ("cpu-clock", "task-clock")
@@ -62,8 +71,14 @@ def perf_profile(capture: Capture) -> Iterator[str]:
     program = capture.options.get("perf", "perf")
     path = capture.folder / "perf.data"
     command = record_command(program, path, capture.options)
+    earlier = {process.pid: process.began_ticks for process in all_processes()}
     with perf_running(command) as recording:
         yield PREPARED
+        started = [
+            {"pid": process.pid, "parent": process.parent, "command": process.name}
+            for process in all_processes()
+            if earlier.get(process.pid) != process.began_ticks
+        ]
         recording.begin()
         yield BEGUN
     profile = summarise_perf_data(path)
@@ -71,6 +86,8 @@ def perf_profile(capture: Capture) -> Iterator[str]:
         "requested": capture.options.get("event", DEFAULT_EVENT),
         **describe_profile(profile, system),
         **describe_perf(command, capture.folder, recording),
+        "recorder_pid": capture.workload_pid,
+        "setup_processes": started[:MOST_STARTED],
     }
     (capture.folder / "perf_profile.json").write_text(json.dumps(facts, indent=1) + "\n")
 

@@ -273,14 +273,16 @@ def make_request(
     keys = _parse_keys(sort)
     chosen = {"--cpu": cpu, "--node": node}
     cpus, nodes = (_parse_numbers(option, text) for option, text in chosen.items())
-    # Stacks of different commands are kept apart by the commands' names.
+    is_compared = len(paths) > 1
+    # Stacks of different commands are kept apart by the commands' names. A comparison is of the
+    # workload's tasks.
     needs = {
-        Keep.CHAIN: has_stacks,
-        Keep.TASK: has_stacks or "comm" in keys or comm is not None,
+        Keep.CHAIN: has_stacks or is_compared,
+        Keep.TASK: has_stacks or is_compared or "comm" in keys or comm is not None,
     }
     options = Wanted(
         keep=frozenset(keep for keep, is_needed in needs.items() if is_needed),
-        compared=len(paths) > 1,
+        compared=is_compared,
         symbols=symbols,
         point=point,
     )

@@ -16,6 +16,7 @@ from schedperf.commands._sources import (
     source_of_file,
     tell_apart,
 )
+from schedperf.evidence.profile.attribution import ALL_TASKS, attribute
 from schedperf.evidence.profile.blindness import Machine, judge_events
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER, took_turns
 from schedperf.evidence.profile.samples import (
@@ -108,12 +109,19 @@ def load_sources(paths: Sequence[Path], options: Wanted) -> Loaded:
         for index, path in enumerate(paths)
         if path in bundles
     }
-    sources = [
-        _load_file(path, options)
-        if point is None or index not in sides
-        else _load_bundle(sides[index], point, options)
-        for index, path in enumerate(paths)
-    ]
+
+    def load(*, is_attributed: bool) -> list[Source[ProfileSamples]]:
+        return [
+            _load_file(path, options, is_attributed=is_attributed)
+            if point is None or index not in sides
+            else _load_bundle(sides[index], point, options, is_attributed=is_attributed)
+            for index, path in enumerate(paths)
+        ]
+
+    sources = load(is_attributed=options.compared)
+    are_attributed = [run.content.is_attributed for each in sources for run in each.side.runs]
+    if any(are_attributed) and not all(are_attributed):
+        sources = load(is_attributed=False)
     if options.symbols is not None:
         files = [source for source in sources if source.path not in bundles]
         recordings = [run.content.recording for source in files for run in source.side.runs]
@@ -132,22 +140,29 @@ def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -
     has_turns = len(sides) < len(sources) or took_turns(
         place_in_time(sides), base.side.runs, new.side.runs
     )
+    is_attributed = all(run.content.is_attributed for run in (*base.side.runs, *new.side.runs))
     return Loaded(
         sources=(replace(base, side=side_base), replace(new, side=side_new)),
         took_turns=has_turns,
-        cautions=(*([] if has_turns else [ONE_AFTER_THE_OTHER]), *notes),
+        cautions=(
+            *([] if has_turns else [ONE_AFTER_THE_OTHER]),
+            *([] if is_attributed else [ALL_TASKS]),
+            *notes,
+        ),
     )
 
 
-def _load_file(path: Path, options: Wanted) -> Source[ProfileSamples]:
+def _load_file(path: Path, options: Wanted, *, is_attributed: bool) -> Source[ProfileSamples]:
     if options.point is not None:
         raise InputError(f"{path}: perf.data does not record parameters; leave --point out")
     recording = read_perf_data(path, str(path), keep=options.keep)
     notes = list(recording.notes)
     symbols = symbols_for_file(recording, options.symbols, notes.append)
+    placed = place_profile(recording, symbols, compared=options.compared)
+    divided = attribute(recording, placed, (), None) if is_attributed else None
     samples = ProfileSamples(
         recording=recording,
-        placed=place_profile(recording, symbols, compared=options.compared),
+        placed=placed if divided is None else divided,
         rows=every_row(recording),
         sights=judge_events(
             recording.events,
@@ -155,11 +170,14 @@ def _load_file(path: Path, options: Wanted) -> Source[ProfileSamples]:
             recording.features.pmus,
         ),
         node_of_cpu=recording.features.node_of_cpu,
+        is_attributed=divided is not None,
     )
     return source_of_file(path, "perf.data", samples, notes)
 
 
-def _load_bundle(side: Side, point: Point, options: Wanted) -> Source[ProfileSamples]:
+def _load_bundle(
+    side: Side, point: Point, options: Wanted, *, is_attributed: bool
+) -> Source[ProfileSamples]:
     """Load all runs at a point; skip and note those that cannot be read.
 
     :raises InputError: no run can be read
@@ -171,6 +189,7 @@ def _load_bundle(side: Side, point: Point, options: Wanted) -> Source[ProfileSam
         side,
         keep=options.keep,
         compared=options.compared,
+        is_attributed=is_attributed,
         wanted=lambda run: Point.of(run) == point,
     )
     path = side.bundle.path

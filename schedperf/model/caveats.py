@@ -69,7 +69,7 @@ TEXTS: Mapping[str, str] = {
     "claim": "the source states a change of {claimed}, but its numbers yield {actual}",
     "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
-    "({names}); the profile includes this load",
+    "({names}); the profile counts it as other load",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
     "their CPU time is not measured",
     "output-left-out": "{bytes:byte} in the middle of the output of {count:run} of {side} omitted; "

@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from schedperf.inputs.perf_data.recording import Recording
 from schedperf.inputs.symbols.functions import SharedNames
-from schedperf.inputs.symbols.place import JIT, KERNEL, Place, is_jit
+from schedperf.inputs.symbols.place import (
+    JIT,
+    KERNEL,
+    Place,
+    code_of,
+    in_interrupts,
+    is_in_interrupts,
+    is_jit,
+)
 from schedperf.inputs.symbols.places import Placed, dso_name
 
 
@@ -47,6 +55,8 @@ class Alignment(Struct, frozen=True, kw_only=True):
 
     def of(self, location: Place) -> Place:
         """Return the place under which this one is compared."""
+        if is_in_interrupts(location.dso):
+            return in_interrupts(self.of(code_of(location)))
         if is_jit(location.dso):
             # Pids differ between runs.
             is_named = not _is_unresolved(location)
@@ -62,7 +72,8 @@ class Alignment(Struct, frozen=True, kw_only=True):
 
 def names_of(recording: Recording, placed: Placed) -> FileNames:
     """Return the sampled files of a run; perf records build ids only for files with samples."""
-    sampled = {location.dso for location in placed.places}
+    places = [code_of(location) for location in placed.places]
+    sampled = {location.dso for location in places}
     builds: dict[str, set[str | None]] = {}
     for file in recording.files:
         name = dso_name(file.path)
@@ -71,9 +82,7 @@ def names_of(recording: Recording, placed: Placed) -> FileNames:
     return FileNames(
         builds={name: frozenset(ids) for name, ids in builds.items()},
         unnamed=placed.unnamed,
-        resolved=frozenset(
-            location.dso for location in placed.places if not _is_unresolved(location)
-        ),
+        resolved=frozenset(location.dso for location in places if not _is_unresolved(location)),
     )
 
 

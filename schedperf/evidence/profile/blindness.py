@@ -53,14 +53,6 @@ ARM_MACHINES = ("aarch64", "arm64")
 
 CHARGED_ELSEWHERE = "time with interrupts off is attributed to the instruction that re-enables them"
 
-# The functions that contain that instruction: in kernel/sched/core.c and the kernel's locks.
-CHARGED_FUNCTIONS = (
-    "finish_task_switch",
-    "_raw_spin_unlock_irqrestore",
-    "_raw_spin_unlock_irq",
-    "raw_spin_rq_unlock_irq",
-)
-
 # CPU_CYCLES of QEMU's arm64 PMU is its virtual clock at 1 GHz (cycles_get_count() in target/arm).
 EMULATED_COUNTER = (
     "an emulator's counter, which counts virtual time at a fixed rate instead of CPU cycles"

@@ -22,11 +22,11 @@ from msgspec import Struct
 from scipy import special
 
 from schedperf.evidence.profile.family import (
-    USER,
+    HIDDEN,
     class_name,
     is_changed,
+    is_charged,
     is_hot,
-    is_kernel_code,
     is_silent,
 )
 from schedperf.evidence.profile.independent import average_runs, independent_of
@@ -39,9 +39,9 @@ from schedperf.evidence.profile.shares import (
     weight_matrix,
 )
 from schedperf.inputs.symbols.functions import IDLE
-from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.place import OTHER_LOAD, Place
 from schedperf.model.run import Captured
-from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS, MARGIN
+from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats import Columns, Difference, compare_columns, welch_difference
 
 # Largest number of functions that a sentence about the whole change names.
@@ -56,7 +56,7 @@ class Costs(Struct, frozen=True, kw_only=True):
     """Weights per operation, one row per independent run or boot; pairs of base and new.
 
     :param places: shape (runs, places) each
-    :param busy: weights of non-idle time, shape (runs,) each
+    :param busy: weights of non-idle time without other load, shape (runs,) each
     :param busy_change: change of the means of ``busy``
     :param by_place: the comparison of ``places``
     :param by_class: the comparison of function classes
@@ -104,15 +104,15 @@ def compare_point(base: Runs, new: Runs, *, sees_kernel: bool) -> PointCompariso
     :mod:`schedperf.evidence.profile.family` selects the tested rows.
 
     :param sees_kernel: whether the event samples code that runs with interrupts off; otherwise
-        kernel time is attributed to the wrong functions, and no kernel function is tested
+        the functions to which its time is attributed are not tested
     """
     table = _Table(base, new)
     shares = table.reduce([share_matrix(side, table.places) for side in table.sides])
     hot = is_hot(shares[0].mean(axis=0), shares[1].mean(axis=0))
-    tested = hot & ~is_silent(table.is_idle, table.is_kernel, sees_kernel=sees_kernel)
+    tested = hot & ~is_silent(table.is_idle, table.is_hidden, sees_kernel=sees_kernel)
     share = compare_columns(*shares, tested=tested, alike=hot)
-    classes, codes = _classes_of(table, shares)
-    class_share = _compare_classes(shares, codes, classes, sees_kernel=sees_kernel)
+    classes, codes = _classes_of(table, shares, sees_kernel=sees_kernel)
+    class_share = _compare_classes(shares, codes, classes)
     busy = [PER_CENT - side[:, table.is_idle].sum(axis=1) for side in shares]
     return PointComparison(
         places=table.places,
@@ -123,7 +123,7 @@ def compare_point(base: Runs, new: Runs, *, sees_kernel: bool) -> PointCompariso
         class_of_place=codes,
         class_share=class_share,
         is_class_changed=is_changed(class_share),
-        costs=_compare_costs(table, (tested, hot), classes, codes, sees_kernel=sees_kernel),
+        costs=_compare_costs(table, (tested, hot), classes, codes),
         busy=welch_difference(*(side.tolist() for side in busy)),
         independent=table.independent,
     )
@@ -144,8 +144,15 @@ class _Table:
             if flag
         }
         self.is_idle = np.array([location in idle for location in self.places], dtype=np.bool_)
-        self.is_kernel = np.array(
-            [is_kernel_code(location) for location in self.places], dtype=np.bool_
+        self.is_hidden = np.array(
+            [is_charged(location) for location in self.places], dtype=np.bool_
+        )
+        self.is_own = np.array(
+            [
+                not is_idle and location != OTHER_LOAD
+                for location, is_idle in zip(self.places, self.is_idle, strict=True)
+            ],
+            dtype=np.bool_,
         )
         self.boots = [[run.key.boot for run in side] for side in self.runs]
         self.independent = independent_of(self.boots)
@@ -164,8 +171,6 @@ def _compare_costs(
     chosen: tuple[Flags, Flags],
     classes: Sequence[str],
     codes: Integers,
-    *,
-    sees_kernel: bool,
 ) -> Costs | None:
     matrices = []
     for runs, side in zip(table.runs, table.sides, strict=True):
@@ -175,20 +180,22 @@ def _compare_costs(
         matrices.append(weight_matrix(side, table.places) / np.array(counts)[:, None])
     tested, hot = chosen
     costs = table.reduce(matrices)
-    busy = (costs[0][:, ~table.is_idle].sum(axis=1), costs[1][:, ~table.is_idle].sum(axis=1))
+    busy = (costs[0][:, table.is_own].sum(axis=1), costs[1][:, table.is_own].sum(axis=1))
     return Costs(
         places=costs,
         busy=busy,
         busy_change=welch_difference(busy[0].tolist(), busy[1].tolist()),
         by_place=compare_columns(*costs, tested=tested, alike=hot),
-        by_class=_compare_classes(costs, codes, classes, sees_kernel=sees_kernel),
+        by_class=_compare_classes(costs, codes, classes),
     )
 
 
-def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...], Integers]:
+def _classes_of(
+    table: _Table, shares: Sequence[Floats], *, sees_kernel: bool
+) -> tuple[tuple[str, ...], Integers]:
     # Every place except idle time is in one class; the hottest class comes first.
     names = [
-        IDLE if is_idle else class_name(location)
+        IDLE if is_idle else class_name(location, sees_kernel=sees_kernel)
         for location, is_idle in zip(table.places, table.is_idle, strict=True)
     ]
     means = shares[0].mean(axis=0) + shares[1].mean(axis=0)
@@ -202,12 +209,11 @@ def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...
 
 
 def _compare_classes(
-    matrices: Sequence[Floats], codes: Integers, classes: Sequence[str], *, sees_kernel: bool
+    matrices: Sequence[Floats], codes: Integers, classes: Sequence[str]
 ) -> Columns:
-    # If kernel time is attributed to the wrong functions, kernel classes are not tested.
     members = codes[:, None] == np.arange(len(classes))
     base, new = (matrix @ members for matrix in matrices)
-    return compare_columns(base, new, tested=[sees_kernel or name == USER for name in classes])
+    return compare_columns(base, new, tested=[name != HIDDEN for name in classes])
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -239,6 +245,8 @@ class Explained(Struct, frozen=True, kw_only=True):
 def explain_change(comparison: PointComparison) -> Explained | None:
     """Return the fraction of the change of non-idle time that the most-changed functions explain.
 
+    Other load is in neither.
+
     The functions are the up to three largest significant changes of cost in the direction of the
     whole. None if the number of operations is unknown, or no cost changed significantly in this
     direction. The same runs select the functions and measure their fraction, which biases it
@@ -248,7 +256,7 @@ def explain_change(comparison: PointComparison) -> Explained | None:
     if costs is None or costs.busy_change.difference is None:
         return None
     change = costs.by_place.difference
-    is_alike = change * costs.busy_change.difference > 0.0
+    is_alike = (change * costs.busy_change.difference > 0.0) & _is_own(comparison)
     candidates = np.flatnonzero(is_alike & (costs.by_place.q < FALSE_DISCOVERY_RATE))
     chosen = candidates[np.argsort(-np.abs(change[candidates]), kind="stable")][:MOST_EXPLAINING]
     if not len(chosen):
@@ -261,16 +269,8 @@ def explain_change(comparison: PointComparison) -> Explained | None:
     )
 
 
-def is_busy_equal(comparison: PointComparison) -> bool | None:
-    """Return whether CPU utilization is equivalent within ``MARGIN``, a fraction of that of base.
-
-    Only then does a fraction of the CPU time also apply to the wall time. None if there is no CI.
-    """
-    busy = comparison.busy
-    if busy.ci_low is None or busy.ci_high is None:
-        return None
-    room = MARGIN * float(comparison.share.base[~comparison.is_idle].sum())
-    return -room <= busy.ci_low and busy.ci_high <= room
+def _is_own(comparison: PointComparison) -> Flags:
+    return np.array([location != OTHER_LOAD for location in comparison.places], dtype=np.bool_)
 
 
 def part_of_change(

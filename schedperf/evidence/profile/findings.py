@@ -2,15 +2,15 @@
 """Yield findings for code with a changed share of CPU time, and for events that miss code.
 
 Most of the scheduler runs with interrupts off, so only an event that samples such code measures it.
-For an event that cannot, the finding is that the profile is blind. If it is unknown whether an
-event can, only changes of user code are findings.
+For an event that cannot, one finding states what is hidden; all other code is compared as with any
+event. Samples of tasks that are not the workload's are one finding, other load.
 """
 
 from collections.abc import Iterator, Sequence
 
 from schedperf.evidence import caveat_rule, finding
-from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
-from schedperf.evidence.profile.family import OTHER_KERNEL, USER
+from schedperf.evidence.profile.blindness import EMULATED_COUNTER
+from schedperf.evidence.profile.family import CHARGED_FUNCTIONS, OTHER_KERNEL, USER
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.others import others_caveats
 from schedperf.evidence.profile.record import (
@@ -25,20 +25,21 @@ from schedperf.evidence.profile.record import (
     blind_anchor,
     ends_of_nodes,
     explained_anchor,
+    list_commands,
 )
 from schedperf.inputs.symbols.functions import function_name
+from schedperf.inputs.symbols.place import OTHER_LOAD
 from schedperf.model.base_new import BaseNew
 from schedperf.model.sections import Finding
 from schedperf.model.units import cost_scale
 
-# Largest number of findings per point; the section's tables have all rows.
+# Largest number of findings per point of classes and scheduler functions, and of other functions;
+# the section's tables have all rows.
 MOST_FINDINGS = 5
+MOST_OTHER_FINDINGS = 3
 # Number of points for which a blind profile names the functions that the unseen code is attributed
 # to.
 MOST_CHARGED_POINTS = 2
-
-# Largest number of user functions per point; every event samples user code.
-MOST_USER_FINDINGS = 3
 
 # A change of the class of unclassified functions is not meaningful.
 UNNAMED_CLASSES = (OTHER_KERNEL, USER)
@@ -49,23 +50,21 @@ caveat_rule("other_commands", Profile)(others_caveats)
 
 @finding("hotter_symbols", Profile)
 def hotter_symbols(profile: Profile) -> Iterator[Finding]:
-    """Yield changes of the kernel or a finding that the event is blind, then changes of user code.
+    """Yield changes of the kernel and of user code, and a finding if the event is blind.
 
     A changed class of functions is one finding; a changed scheduler function in an unchanged class
-    is a separate finding. So is the fraction of the change in cost that a few functions account
-    for, if it is known.
+    is a separate finding, and so is any other function whose own cost changed. So is the fraction
+    of the change in cost that a few functions account for, if it is known.
     """
     for compared in profile.comparisons:
         for event in compared.events:
             blind = [name for name, is_blind in event.blind.items() if is_blind]
             if blind:
                 yield _blind(compared.side, event, blind)
-            elif event.sees_kernel:
-                for point in event.points:
-                    yield from _changed(compared.side, event, point)
-                    yield from _explained(compared.side, event, point)
             for point in event.points:
-                yield from _of_user_code(compared.side, event, point)
+                yield from _changed(compared.side, event, point)
+                yield from _explained(compared.side, event, point)
+                yield from _of_other_functions(compared.side, event, point)
 
 
 def _changed(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
@@ -82,10 +81,15 @@ def _changed(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Fi
         yield _describe(side, event, point, row)
 
 
-def _of_user_code(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
-    rows = [row for row in point.rows if row.changed and row.class_ == USER and _is_own(row)]
+def _of_other_functions(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
+    # Functions outside of the scheduler that no class row names.
+    rows = [
+        row
+        for row in point.rows
+        if row.changed and not row.scheduler and row.class_ in UNNAMED_CLASSES and _is_own(row)
+    ]
     ranked = sorted(rows, key=lambda row: -abs(row.share.change))
-    for row in ranked[:MOST_USER_FINDINGS]:
+    for row in ranked[:MOST_OTHER_FINDINGS]:
         yield _describe(side, event, point, row)
 
 
@@ -112,7 +116,8 @@ def _describe(
         clause=f"{_subject(row)} {share.new:.2f}% of total CPU time{at}",
         change=(
             f", {abs(share.change):.2f} pp {direction} than in base "
-            f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp){_by_function(row)}"
+            f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp)"
+            f"{_by_function(row, point)}"
         ),
         details=f"{_by_node(row)}{_per_operation(row, point)}",
         metric=f"share of {event.event}",
@@ -131,15 +136,18 @@ def _subject(row: ProfileRow | ProfileClassRow) -> str:
     if not isinstance(row, ProfileRow):
         return f"{row.class_}:"
     if row.class_ != USER:
-        return f"{row.symbol} uses"
+        return f"{row.name} uses"
     kind = "user code" if row.share.base else "new user code"
     return f"{kind}: {row.symbol} ({row.dso}) uses"
 
 
-def _by_function(row: ProfileRow | ProfileClassRow) -> str:
+def _by_function(row: ProfileRow | ProfileClassRow, point: ProfilePoint) -> str:
     if isinstance(row, ProfileRow):
         return ""
-    changes = (f"{function.symbol} {function.change:+.2f}" for function in row.functions)
+    if row.class_ == OTHER_LOAD.symbol:
+        listed = list_commands(point.others)
+        return f": {', '.join(listed)} of the busy time" if listed else ""
+    changes = (f"{function.name} {function.change:+.2f}" for function in row.functions)
     return f": {', '.join(changes)} pp"
 
 
@@ -190,21 +198,15 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     whole, _, operation = point.cost_unit.partition(" per ")
     at = f" at {point.point}" if point.point else ""
     anchor = explained_anchor(side, event, point)
-    wall = (
-        "this percentage also applies to the wall time"
-        if explained.busy_equal
-        else "this percentage may not apply to the wall time"
-    )
     yield Finding(
         id=f"hotter_symbols#{anchor}",
         side=side,
         clause=(
-            f"{' + '.join(symbols)} {'accounts' if len(symbols) == 1 else 'account'} "
+            f"{' + '.join(explained.names)} {'accounts' if len(symbols) == 1 else 'account'} "
             f"for {percent:.0f}% of the "
             f"change in {'CPU time' if whole == 'ns' else whole} per {operation}{at}"
         ),
         change=f" (95% CI [{low:.0f}%, {high:.0f}%])",
-        details=f"; {wall}: {explained.busy_reason}",
         metric="fraction of the change in cost per operation",
         value=percent,
         ci=(low, high),

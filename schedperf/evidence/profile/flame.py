@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.profile.family import is_idle_time, is_kernel_code
+from schedperf.evidence.profile.family import is_charged, is_idle_time
 from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP, Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats, Runs
@@ -55,7 +55,8 @@ class Flame(Struct, frozen=True, kw_only=True):
     :param least_share: smallest share of all time of a frame; smaller frames are in remainders
     :param parent: index of the caller, -1 for the root; shape (frames,)
     :param place: index into ``places``, ``ROOT`` or ``REMAINDER``; shape (frames,)
-    :param is_kernel: True for places in kernel code, shape (places,)
+    :param is_hidden: True for functions to which time with interrupts off is attributed, shape
+        (places,)
     :param others: places of commands other than the workload, which are outermost frames
     :param hidden: number of frames merged into a remainder, without their callees; 0 for other
         frames; shape (frames,)
@@ -71,7 +72,7 @@ class Flame(Struct, frozen=True, kw_only=True):
     runs: Runs
     least_share: float
     places: tuple[Place, ...]
-    is_kernel: Flags
+    is_hidden: Flags
     others: frozenset[Place] = frozenset()
     parent: Integers
     place: Integers
@@ -140,9 +141,7 @@ def build_flame(
         runs=stacks.runs,
         least_share=least_share,
         places=stacks.places,
-        is_kernel=np.array(
-            [is_kernel_code(location) for location in stacks.places], dtype=np.bool_
-        ),
+        is_hidden=np.array([is_charged(location) for location in stacks.places], dtype=np.bool_),
         others=others,
         parent=parent,
         place=np.concatenate(growth.place),
@@ -172,9 +171,9 @@ def narrow_flame(flame: Flame, stacks: Stacks) -> Flame:
 def measure_frames(flame: Flame, measure: Measure, extent: Extent) -> FrameChanges:
     """Return the times of the frames on each side, and their changes."""
     weights = flame.inclusive if extent == "inclusive" else flame.own
-    kernel = (flame.place >= 0) & flame.is_kernel[np.maximum(flame.place, 0)]
+    hidden = (flame.place >= 0) & flame.is_hidden[np.maximum(flame.place, 0)]
     # Idle time is a frame like any other, since the graph shows that it is the remaining time.
-    return _measure(flame, weights, measure, kernel, np.zeros(len(flame), dtype=np.bool_))
+    return _measure(flame, weights, measure, hidden, np.zeros(len(flame), dtype=np.bool_))
 
 
 def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
@@ -184,7 +183,7 @@ def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
     """
     # The same family as in the table of functions, so that a function has the same q in both.
     idle = np.array([is_idle_time(location) for location in flame.places], dtype=np.bool_)
-    return _measure(flame, flame.by_place, measure, flame.is_kernel, idle)
+    return _measure(flame, flame.by_place, measure, flame.is_hidden, idle)
 
 
 def changed_frames(
@@ -237,12 +236,12 @@ def depths_of(flame: Flame, chosen: Flags) -> Integers:
 
 
 def _measure(
-    flame: Flame, weights: Floats, measure: Measure, kernel: Flags, idle: Flags
+    flame: Flame, weights: Floats, measure: Measure, hidden: Flags, idle: Flags
 ) -> FrameChanges:
     if len(flame.runs.labels) == 1:
         (base,) = flame.runs.scale(weights, measure)
         return FrameChanges(base=column_means(base), new=None, columns=None)
-    columns = flame.runs.compare(weights, measure, is_idle=idle, is_kernel=kernel)
+    columns = flame.runs.compare(weights, measure, is_idle=idle, is_hidden=hidden)
     smallest = SMALLEST_CHANGE_PP if measure == "share" else 0.0
     return FrameChanges(base=columns.base, new=columns.new, columns=columns, smallest=smallest)
 

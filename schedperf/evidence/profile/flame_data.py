@@ -45,7 +45,6 @@ from schedperf.evidence.profile.flame_record import (
     Numbers,
 )
 from schedperf.evidence.profile.named import find_named, stacks_of_places
-from schedperf.evidence.profile.others import other_commands
 from schedperf.evidence.profile.record import Measure, PartKind
 from schedperf.evidence.profile.samples import (
     BASE,
@@ -54,10 +53,10 @@ from schedperf.evidence.profile.samples import (
     Floats,
     ProfileSamples,
 )
-from schedperf.evidence.profile.stacks import COMMAND, StackedSamples, command_of
+from schedperf.evidence.profile.stacks import StackedSamples, command_of
 from schedperf.inputs.perf_data.recording import Integers
 from schedperf.inputs.symbols.functions import class_of
-from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.place import OTHER_LOAD, Place, is_in_interrupts
 from schedperf.model.text import clean_line
 
 # Digits of drawn numbers: the fifth digit of a share is far below the noise.
@@ -95,7 +94,8 @@ class Part(Struct, frozen=True, kw_only=True):
         if self.kind == "node":
             cpus = [cpu for cpu, node in run.node_of_cpu.items() if node == int(self.name)]
             return np.isin(samples.cpu, cpus)
-        return np.isin(samples.task, [task for task, name in _commands(run) if name == self.name])
+        named = [task for task, name in _commands(run) if name == self.name]
+        return np.isin(samples.task, named) & run.rows_at(_is_of_command)
 
 
 def describe_flame(
@@ -200,9 +200,7 @@ def describe_stacks(
 
 
 def _others_of(stacked: StackedSamples) -> frozenset[Place]:
-    names = other_commands([(run.recording, run.command) for run in stacked.samples])
-    places = stacked.stacks.places
-    return frozenset(each for each in places if each.dso == COMMAND and each.symbol in names)
+    return frozenset({OTHER_LOAD} & set(stacked.stacks.places))
 
 
 def _changed_in_any(flame: Flame, measures: Sequence[Measure]) -> Flags:
@@ -389,7 +387,7 @@ def _busy_commands(stacked: StackedSamples) -> list[str]:
     shares: dict[str, list[float]] = {}
     for number in np.flatnonzero(runs.is_sampled).tolist():
         run, rows = stacked.samples[number], stacked.rows[number]
-        samples = run.recording.samples
+        samples, rows = run.recording.samples, rows[run.rows_at(_is_of_command)[rows]]
         names = dict(_commands(run))
         tasks, where = np.unique(samples.task[rows], return_inverse=True)
         weights = np.bincount(where, samples.period[rows], len(tasks))
@@ -398,6 +396,10 @@ def _busy_commands(stacked: StackedSamples) -> list[str]:
             of_side[runs.sides[number]] += weight / wholes[number]
     busy = [name for name, of_side in shares.items() if max(of_side) >= _LEAST_COMMAND_SHARE]
     return sorted(busy, key=lambda name: -max(shares[name]))[:_MOST_COMMANDS]
+
+
+def _is_of_command(location: Place) -> bool:
+    return location != OTHER_LOAD and not is_in_interrupts(location.dso)
 
 
 def _commands(run: ProfileSamples) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ with the most samples have a tree; others are listed. The first tree also has ti
 CPU of a small machine and per busy command.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -28,7 +28,7 @@ from schedperf.evidence.profile.samples import (
     places_of,
     sampled_events,
 )
-from schedperf.evidence.profile.sources import FOLDER, read_profiles
+from schedperf.evidence.profile.sources import FOLDER, read_alike
 from schedperf.evidence.profile.stacks import collect_stacks
 from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.recorded import why_not_recorded
@@ -69,11 +69,12 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
     :raises Absent: base or all new sides have no call chains, or base has no event, workload and
         point in common with a new side
     """
-    base = _load_stacks(sides[0])
+    read = read_alike(sides)
+    base = _load_stacks(sides[0], read)
     comparisons, missing = [], []
     for side in sides[1:]:
         try:
-            new = _load_stacks(side)
+            new = _load_stacks(side, read)
         except Absent as absent:
             missing.append(MissingSide(side=side.name, reason=str(absent)))
         else:
@@ -134,14 +135,14 @@ def _describe(
     )
 
 
-def _load_stacks(side: Side) -> Profiles:
+def _load_stacks(side: Side, read_side: Callable[[Side], Profiles]) -> Profiles:
     """Return the samples of every readable instrumented run with call chains.
 
     The profile section lists unreadable runs, with the reason.
 
     :raises Absent: no run has call chains
     """
-    read = side.once(read_profiles)
+    read = side.once(read_side)
     chains = [run.content.recording.samples.chain for run in read.runs]
     runs = [run for run, chain in zip(read.runs, chains, strict=True) if np.any(chain != NO_CHAIN)]
     if not runs:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS
 from schedperf.evidence.profile.family import MOST_FUNCTIONS, class_name, is_idle_time
 from schedperf.evidence.profile.flame import Flame, measure_places
 from schedperf.evidence.profile.independent import column_means
@@ -17,7 +16,6 @@ from schedperf.evidence.profile.record import Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats
 from schedperf.evidence.profile.stacks import COMMAND, Stacks
 from schedperf.inputs.perf_data.recording import Integers
-from schedperf.inputs.symbols.functions import function_name
 
 # For each named function, the largest call path is kept, and all paths with this share of all time.
 LEAST_NAMED_SHARE = 0.001
@@ -30,13 +28,7 @@ _ROUNDING_PP = 1e-9
 
 def find_named(flame: Flame, measures: Sequence[Measure]) -> Flags:
     """Return a mask of the places that findings and class rows may name, shape (places,)."""
-    named = np.array(
-        [
-            bool(is_kernel) and function_name(location.symbol) in CHARGED_FUNCTIONS
-            for location, is_kernel in zip(flame.places, flame.is_kernel, strict=True)
-        ],
-        dtype=np.bool_,
-    )
+    named = flame.is_hidden.copy()
     for measure in measures:
         named |= measure_places(flame, measure).changed
     share = measure_places(flame, "share")
@@ -49,7 +41,9 @@ def _moving_most(flame: Flame, change: Floats) -> Flags:
     # The functions that a class row names, including ties with the last one.
     classes = np.array(
         [
-            "" if each.dso == COMMAND or is_idle_time(each) else class_name(each)
+            ""
+            if each.dso == COMMAND or is_idle_time(each)
+            else class_name(each, sees_kernel=flame.runs.sees_kernel)
             for each in flame.places
         ]
     )

@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measure background load: samples of commands other than the workload.
+"""Measure other load: samples of tasks that do not belong to the workload.
 
-The workload's processes are those that executed the workload's program during the recording, and
-all their later children (``perf record`` records forks with their times). Processes that had the
-same name before, and samples of a process before it executed the program (e.g. a setup shell and
-its commands), do not belong to the workload. Kernel threads belong to neither group, since they may
-work for the workload. If perf did not record the start of the program, all processes of its name
-count as the workload.
-
-In a recording from inside a pid namespace, the idle task and all tasks outside of the namespace
-have pid 0. Samples of pid 0 that are not in an idle routine count as outside.
+:mod:`schedperf.evidence.profile.workload` finds the tasks of the workload. Other load includes the
+recorder, perf, and kernel threads, but neither interrupts nor softirqs.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 
 import numpy as np
 from msgspec import Struct
 
-from schedperf.evidence.profile.family import Flags, is_idle_time
+from schedperf.evidence.profile.family import is_idle_time
 from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profile
 from schedperf.evidence.profile.stacks import command_of
-from schedperf.inputs.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
-from schedperf.inputs.symbols.places import KERNEL, Placed
+from schedperf.evidence.profile.workload import FOREIGN_PID
+from schedperf.inputs.perf_data.recording import Recording
+from schedperf.inputs.symbols.place import OTHER_LOAD
+from schedperf.inputs.symbols.places import Placed
 from schedperf.model.base_new import BASE, BaseNew
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.text import join_names
@@ -37,18 +31,7 @@ MOST_COMMANDS = 5
 NAMED_PERCENT = 0.5
 NAMED_COMMANDS = 4
 
-# TASK_COMM_LEN of include/linux/sched.h without the NUL.
-COMM_BYTES = 15
-# kthreadd, the parent of all kernel threads; in a pid namespace, pid 2 is an ordinary process.
-KTHREADD = 2
-# PID_MAX_LIMIT of include/linux/threads.h; an exiting task has no valid pid.
-LARGEST_PID = 1 << 22
-# Pid of the idle task, and in a pid namespace of every task outside of it (perf_event_pid() of
-# kernel/events/core.c).
-FOREIGN_PID = 0
 OUTSIDE = "other pid namespaces"
-# Limit on ancestors between a process and the workload.
-DEEPEST_TREE = 64
 
 
 class Bystanders(Struct, frozen=True, kw_only=True):
@@ -67,60 +50,30 @@ class Bystanders(Struct, frozen=True, kw_only=True):
         return {name: 100.0 * part / self.busy for name, part in self.commands.items()}
 
 
-def find_bystanders(
-    recording: Recording, placed: Placed, event: int, command: Sequence[str]
-) -> Bystanders | None:
-    """Sum the periods of one event in commands other than the workload.
+def find_bystanders(recording: Recording, placed: Placed, event: int) -> Bystanders | None:
+    """Sum the periods of one event of other load, by command.
 
+    :param placed: places of an attributed recording
     :param event: index into ``recording.events``
-    :param command: command line of the workload
-    :return: None if the workload cannot be identified: no process of its name was sampled or
-        started, a sample has no task, all samples of the event are idle, or the idle task cannot be
-        separated from tasks outside of the pid namespace because idle routines are unresolved
+    :return: None if all samples of the event are idle
     """
     samples = recording.samples
-    if np.any(samples.task == NO_TASK):
-        return None
-    family = _Family(recording, command)
-    if not family.roots:
-        return None
-    is_idle = _find_idle(recording, placed, is_in_namespace=family.is_in_namespace)
-    if is_idle is None:
-        return None
-    rows = np.flatnonzero((samples.event == event) & ~is_idle)
+    is_idle = np.array([is_idle_time(location) for location in placed.places], dtype=np.bool_)
+    is_other = np.array([location == OTHER_LOAD for location in placed.places], dtype=np.bool_)
+    rows = np.flatnonzero((samples.event == event) & ~is_idle[placed.of_row])
     period = np.maximum(samples.period[rows], 0).astype(np.float64)
     busy = float(period.sum())
     if busy <= 0.0:
         return None
-    weights = np.bincount(samples.task[rows], period, len(recording.tasks))
-    commands: Counter[str] = Counter()
-    for task, weight in enumerate(weights.tolist()):
-        if weight > 0.0 and family.is_stranger(recording.tasks[task]):
-            # Tasks outside of the namespace all have the name of the last such task.
-            is_outside = recording.tasks[task].pid == FOREIGN_PID
-            commands[OUTSIDE if is_outside else command_of(recording, task)] += weight
+    of_other = is_other[placed.of_row[rows]]
+    tasks = samples.task[rows[of_other]]
+    weights = np.bincount(tasks, period[of_other], len(recording.tasks))
+    commands: defaultdict[str, float] = defaultdict(float)
+    for task in np.flatnonzero(weights > 0.0).tolist():
+        # Tasks outside of the namespace all have the name of the last such task.
+        is_outside = recording.tasks[task].pid == FOREIGN_PID
+        commands[OUTSIDE if is_outside else command_of(recording, task)] += float(weights[task])
     return Bystanders(busy=busy, commands=dict(commands))
-
-
-def other_commands(runs: Sequence[tuple[Recording, Sequence[str]]]) -> frozenset[str]:
-    """Return the names of commands without any process of the workload or kernel thread.
-
-    :param runs: recordings with the command line of the workload
-    :return: empty if the workload cannot be identified in a run
-    """
-    others: set[str] = set()
-    own: set[str] = set()
-    for recording, command in runs:
-        family = _Family(recording, command)
-        if not family.roots:
-            return frozenset()
-        used = np.unique(recording.samples.task)
-        for task in used[used != NO_TASK].tolist():
-            sampled = recording.tasks[task]
-            # Pid 0 is also the idle task.
-            is_other = sampled.pid != FOREIGN_PID and family.is_stranger(sampled)
-            (others if is_other else own).add(command_of(recording, task))
-    return frozenset(others - own)
 
 
 def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
@@ -169,19 +122,6 @@ def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
     return f"commands other than the workload account for {join_names(parts)}"
 
 
-def load_of(others: BaseNew[OtherCommands | None]) -> str | None:
-    """Return why CPU utilization may not be due to the workload; None if background load is small.
-
-    Background load that is large on a side, or unknown, is such a reason.
-    """
-    shares = [commands.share for commands in others if commands is not None]
-    if None in tuple(others):
-        return "background load is unknown, because the workload's processes are not identified"
-    if max(shares) >= SAID_PERCENT:
-        return f"background load takes up to {max(shares):.0f}% of the busy time"
-    return None
-
-
 def others_caveats(profile: Profile) -> Iterator[Caveat]:
     """Yield a caveat for each side with a large share of other commands."""
     worst: dict[str, OtherCommands] = {}
@@ -205,73 +145,3 @@ def _names(others: OtherCommands) -> str:
     return ", ".join(
         f"{command.command} {command.share:.0f}%" for command in named[:NAMED_COMMANDS]
     )
-
-
-def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -> Flags | None:
-    # Mask of the rows in idle time; None if unknown.
-    samples = recording.samples
-    is_foreign = np.array([task.pid == FOREIGN_PID for task in recording.tasks], dtype=np.bool_)
-    is_foreign = is_foreign[samples.task]
-    is_idle = np.array([is_idle_time(location) for location in placed.places], dtype=np.bool_)
-    is_idle = is_idle[placed.of_row]
-    if not is_in_namespace:
-        # Without the kernel's symbols, idle routines have no names, but the idle task is known.
-        return np.asarray(is_idle | is_foreign)
-    if KERNEL in placed.unnamed and np.any(is_foreign & (samples.mode != MODE_USER)):
-        return None
-    return is_idle
-
-
-def _is_in_namespace(recording: Recording) -> bool:
-    # The idle task never runs user code and never calls exec.
-    samples = recording.samples
-    in_user_space = np.unique(samples.task[samples.mode == MODE_USER]).tolist()
-    executed = recording.processes.executed.values()
-    return any(recording.tasks[task].pid == FOREIGN_PID for task in in_user_space) or any(
-        FOREIGN_PID in processes for processes in executed
-    )
-
-
-class _Family:
-    # Processes of the workload.
-
-    def __init__(self, recording: Recording, command: Sequence[str]) -> None:
-        name = PurePosixPath(command[0]).name if command else ""
-        comm = name.encode()[:COMM_BYTES].decode(errors="replace")
-        self.processes = recording.processes
-        self.is_in_namespace = _is_in_namespace(recording)
-        by_name = {task.pid: 0 for task in recording.tasks if task.comm == comm}
-        # Time at which each process became part of the workload, in ns.
-        roots = self.processes.executed.get(comm) or by_name
-        self.roots = {pid: time for pid, time in roots.items() if pid != FOREIGN_PID}
-
-    def is_stranger(self, task: Task) -> bool:
-        if task.pid == FOREIGN_PID:
-            return True
-        line = tuple(self.line_of(task.pid))
-        is_of_kernel = KTHREADD in line and not self.is_in_namespace
-        is_process = task.pid <= LARGEST_PID and not is_of_kernel
-        return is_process and (self.is_too_early(task) or not self.is_of_workload(line))
-
-    def is_too_early(self, task: Task) -> bool:
-        # Whether a process of the workload still ran its previous program.
-        executed = self.processes.executed.get(task.comm, {}).get(task.pid)
-        began = self.roots.get(task.pid)
-        return executed is not None and began is not None and executed < began
-
-    def is_of_workload(self, line: Sequence[int]) -> bool:
-        children = (None, *line)
-        return any(
-            pid in self.roots and (child is None or self.is_born_after(child, self.roots[pid]))
-            for child, pid in zip(children, line, strict=False)
-        )
-
-    def is_born_after(self, pid: int, time: int) -> bool:
-        return self.processes.born.get(pid, 0) >= time
-
-    def line_of(self, pid: int) -> Iterator[int]:
-        for _ in range(DEEPEST_TREE):
-            yield pid
-            if pid not in self.processes.parents:
-                return
-            pid = self.processes.parents[pid]

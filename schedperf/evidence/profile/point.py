@@ -11,16 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.evidence.profile.alignment import Alignment, align
-from schedperf.evidence.profile.blindness import EventSight
+from schedperf.evidence.profile.attribution import ALL_TASKS
 from schedperf.evidence.profile.compare import (
     PointComparison,
     compare_point,
     explain_change,
-    is_busy_equal,
 )
 from schedperf.evidence.profile.family import MOST_FUNCTIONS, MOST_PLACES, interest_of
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
-from schedperf.evidence.profile.others import caution_of, describe_others, load_of
+from schedperf.evidence.profile.others import caution_of, describe_others
 from schedperf.evidence.profile.record import (
     CpuShares,
     ExplainedChange,
@@ -46,10 +45,10 @@ from schedperf.evidence.profile.shares import (
 from schedperf.evidence.profile.sources import EventProfile
 from schedperf.inputs.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.inputs.symbols.functions import SharedNames, is_scheduler_function
-from schedperf.inputs.symbols.place import KERNEL
+from schedperf.inputs.symbols.place import KERNEL, OTHER_LOAD, ShownNames
 from schedperf.model.base_new import BaseNew
 from schedperf.model.run import Captured, Operations
-from schedperf.model.verdict import FALSE_DISCOVERY_RATE, MARGIN
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats import Columns, Difference
 
 Runs = Sequence[Captured[EventProfile]]
@@ -79,14 +78,16 @@ def compare_runs(
         sees_kernel=all(run.content.sight.blind is False for runs in sides for run in runs),
     )
     others = sides.map(lambda runs: describe_others([run.content.others for run in runs]))
+    is_attributed = all(run.content.is_attributed for runs in sides for run in runs)
     costs = _costs(sides, comparison, units)
+    shown = ShownNames(comparison.places[number] for number in _choose_places(comparison))
     return ProfilePoint(
         workload=base[0].key.workload,
         point=base[0].key.point,
         runs=sides.map(len),
         independent=comparison.independent,
         took_turns=took_turns,
-        cautions=_cautions(others, alignment, took_turns=took_turns),
+        cautions=_cautions(others, alignment, took_turns=took_turns, is_attributed=is_attributed),
         others=others,
         samples=weights.map(_count_samples),
         lost=sides.map(lambda runs: _lost(runs).records),
@@ -98,19 +99,24 @@ def compare_runs(
         cost_unit=costs.unit,
         cost_reason=costs.reason,
         busy_cost=costs.busy,
-        rows=tuple(_rows(comparison, weights, prefix, names)),
-        classes=tuple(_classes(comparison, weights, prefix)),
-        explained=_explained(comparison, base[0].content.sight, others),
+        rows=tuple(_rows(comparison, weights, prefix, names, shown)),
+        classes=tuple(_classes(comparison, weights, prefix, shown)),
+        explained=_explained(comparison, shown),
         symbols=len(comparison.places),
     )
 
 
 def _cautions(
-    others: BaseNew[OtherCommands | None], alignment: Alignment, *, took_turns: bool
+    others: BaseNew[OtherCommands | None],
+    alignment: Alignment,
+    *,
+    took_turns: bool,
+    is_attributed: bool,
 ) -> tuple[str, ...]:
     caution = caution_of(others)
     return (
         *([] if took_turns else [ONE_AFTER_THE_OTHER]),
+        *([] if is_attributed else [ALL_TASKS]),
         *([] if caution is None else [caution]),
         *alignment.notes,
     )
@@ -219,7 +225,11 @@ def _operations_of(runs: Runs) -> list[Operations]:
 
 
 def _rows(
-    comparison: PointComparison, weights: Weights, prefix: str, names: SharedNames
+    comparison: PointComparison,
+    weights: Weights,
+    prefix: str,
+    names: SharedNames,
+    shown: ShownNames,
 ) -> Iterator[ProfileRow]:
     chosen = _choose_places(comparison)
     places = [comparison.places[number] for number in chosen]
@@ -232,8 +242,9 @@ def _rows(
         cpus = spreads.map(partial(_shares_of_cpus, column=column))
         yield ProfileRow(
             row=f"{prefix}{location.symbol}"
-            + ("" if location.dso == KERNEL else f" {location.dso}"),
+            + ("" if location in (OTHER_LOAD, (location.symbol, KERNEL)) else f" {location.dso}"),
             symbol=location.symbol,
+            name=shown.of(location),
             base_symbol=names.base_name(location),
             dso=location.dso,
             class_=_class_of(comparison, number),
@@ -273,7 +284,7 @@ def _range(shares: Sequence[float]) -> tuple[float, float] | None:
 
 
 def _classes(
-    comparison: PointComparison, weights: Weights, prefix: str
+    comparison: PointComparison, weights: Weights, prefix: str, shown: ShownNames
 ) -> Iterator[ProfileClassRow]:
     count = len(comparison.classes)
     spreads = weights.map(
@@ -294,6 +305,7 @@ def _classes(
             functions=tuple(
                 MovedFunction(
                     symbol=comparison.places[moving].symbol,
+                    name=shown.of(comparison.places[moving]),
                     change=float(comparison.share.difference[moving]),
                 )
                 for moving in _moving_places(comparison, number)
@@ -301,41 +313,19 @@ def _classes(
         )
 
 
-def _explained(
-    comparison: PointComparison, sight: EventSight, others: BaseNew[OtherCommands | None]
-) -> ExplainedChange | None:
+def _explained(comparison: PointComparison, shown: ShownNames) -> ExplainedChange | None:
     explained = explain_change(comparison)
     if explained is None:
         return None
-    load = load_of(others)
-    is_known = sight.clock == "hrtimer" and load is None
-    is_equal = is_busy_equal(comparison) if is_known else None
     return ExplainedChange(
         symbols=tuple(location.symbol for location in explained.places),
+        names=tuple(map(shown.of, explained.places)),
         change=explained.change,
         part=explained.part.value,
         ci_low=explained.part.ci_low,
         ci_high=explained.part.ci_high,
         reason=explained.part.reason,
-        busy_equal=is_equal,
-        busy_reason=_busy_reason(sight, load, is_equal=is_equal),
     )
-
-
-def _busy_reason(sight: EventSight, load: str | None, *, is_equal: bool | None) -> str:
-    if sight.emulated and sight.clock == "pmu":
-        return "an emulator's counter does not tell how the CPU utilization changed"
-    if sight.clock != "hrtimer":
-        return (
-            "the event does not count on halted CPUs, so the change in CPU utilization is unknown"
-        )
-    if load is not None:
-        return load
-    if is_equal is None:
-        return "a side has fewer than 2 runs, so the change in CPU utilization is unknown"
-    if is_equal:
-        return f"CPU utilization is unchanged within +-{100.0 * MARGIN:g}%"
-    return f"CPU utilization may have changed by more than {100.0 * MARGIN:g}%"
 
 
 def _choose_places(comparison: PointComparison) -> list[int]:

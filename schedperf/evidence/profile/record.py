@@ -90,10 +90,19 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
         "function, as new's symbols name it, or base's if new has none; its compiler-made parts "
         "and copies (.cold, .isra.0) and the function of its former name are included",
     ]
+    name: Annotated[
+        str,
+        "symbol as reports name it: with the file if several rows have the symbol, and "
+        "(interrupts) for code in an interrupt or softirq",
+    ]
     base_symbol: Annotated[
         str | None, "name of the function in base's kernel if it was renamed; null otherwise"
     ]
-    dso: Annotated[str, "[kernel], a module in brackets, or a file name"]
+    dso: Annotated[
+        str,
+        "[kernel], a module in brackets, or a file name; followed by (interrupts) for code in an "
+        "interrupt or softirq; (other tasks) for other load",
+    ]
     class_: Annotated[str | None, "function class; null for idle time"] = field(name="class")
     scheduler: Annotated[bool, "true if the function is part of kernel/sched"]
     idle: Annotated[bool, "true if the function is part of the idle loop"]
@@ -148,6 +157,7 @@ class MovedFunction(Struct, frozen=True, kw_only=True):
     """A function whose share changed in the direction of its class."""
 
     symbol: str
+    name: Annotated[str, "symbol as reports name it, see `name` of the rows"]
     change: Annotated[float, "change in the share, in percentage points"]
 
 
@@ -185,21 +195,16 @@ class ExplainedChange(Struct, frozen=True, kw_only=True):
     symbols: Annotated[
         tuple[str, ...], "functions that account for the change, largest change first"
     ]
+    names: Annotated[tuple[str, ...], "`symbols` as reports name them, see `name` of the rows"]
     change: Annotated[float, "change in the summed cost of `symbols`, in `cost_unit`"]
     part: Annotated[
         float | None,
-        "ratio of `change` to the change in the total non-idle cost (1: the whole change); null "
-        "if unknown",
+        "ratio of `change` to the change in the total cost without idle time and other load "
+        "(1: the whole change); null if unknown",
     ]
     ci_low: Annotated[float | None, "lower bound of the 95% CI of `part` (Fieller)"]
     ci_high: Annotated[float | None, "upper bound of the 95% CI of `part`"]
     reason: Annotated[str | None, "reason why `part` is unknown; null if `part` is known"]
-    busy_equal: Annotated[
-        bool | None,
-        "true if CPU utilization is unchanged, so that `part` also applies to the wall time; null "
-        "if unknown",
-    ]
-    busy_reason: str
 
 
 class OtherCommand(Struct, frozen=True, kw_only=True):
@@ -216,6 +221,40 @@ class OtherCommands(Struct, frozen=True, kw_only=True):
         float, "share of the event count, idle excluded, in percent; mean over the runs"
     ]
     commands: tuple[OtherCommand, ...]
+
+
+# Commands that a sentence on other load names, and their smallest share of the busy time (percent).
+MOST_NAMED_COMMANDS = 3
+LEAST_NAMED_PERCENT = 0.5
+
+
+def list_commands(others: BaseNew[OtherCommands | None]) -> list[str]:
+    """Return the commands with the largest changes, with their shares of the busy time.
+
+    A side has a "-" for a command that is not among its largest ones.
+
+    >>> python = OtherCommands(share=31.0, commands=(OtherCommand(command="python3", share=31.0),))
+    >>> list_commands(BaseNew(base=None, new=python))
+    ['python3 - -> 31%']
+    """
+    base, new = (
+        {each.command: each.share for each in side.commands} if side is not None else {}
+        for side in others
+    )
+    names = [
+        name
+        for name in dict.fromkeys((*new, *base))
+        if max(base.get(name, 0.0), new.get(name, 0.0)) >= LEAST_NAMED_PERCENT
+    ]
+    names.sort(key=lambda name: -abs(new.get(name, 0.0) - base.get(name, 0.0)))
+    return [
+        f"{name} {_whole_percent(base.get(name))} -> {_whole_percent(new.get(name))}"
+        for name in names[:MOST_NAMED_COMMANDS]
+    ]
+
+
+def _whole_percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0f}%"
 
 
 class ProfileOperations(Struct, frozen=True, kw_only=True):
@@ -238,8 +277,8 @@ class ProfilePoint(Struct, frozen=True, kw_only=True):
     cautions: Annotated[tuple[str, ...], "caveats, one sentence each"]
     others: Annotated[
         BaseNew[OtherCommands | None],
-        "samples of commands other than the workload, its children and kernel threads; null if the "
-        "workload cannot be identified",
+        "other load: samples of tasks that do not belong to the workload, without interrupts and "
+        "softirqs; null if the recordings do not tell which tasks are the workload's",
     ]
     samples: Annotated[BaseNew[int], "number of samples, all runs together"]
     lost: Annotated[
@@ -333,7 +372,7 @@ class Profile(SectionData, frozen=True, kw_only=True):
     """Which functions have a larger or smaller share of CPU time in new than in base."""
 
     section: ClassVar[str] = "profile"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     table: ClassVar[str] = "comparisons.events.points.rows"
     collector: ClassVar[str] = "perf_profile"
 

@@ -6,7 +6,7 @@ shown. The unit of replication is a run, or a boot if a side has several; the ru
 averaged.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,7 +52,8 @@ class ProfileSamples(Struct, frozen=True, kw_only=True):
     :param rows: True for selected rows of ``recording.samples``, shape (rows,)
     :param sights: the code that each event can sample, in the order of the recording's events
     :param node_of_cpu: CPU number to NUMA node
-    :param command: command line of the workload; () if unknown
+    :param is_attributed: whether ``placed`` divides the samples: the workload, interrupts, other
+        load (:mod:`schedperf.evidence.profile.attribution`)
     """
 
     recording: Recording
@@ -60,7 +61,7 @@ class ProfileSamples(Struct, frozen=True, kw_only=True):
     rows: Flags
     sights: tuple[EventSight, ...]
     node_of_cpu: Mapping[int, int]
-    command: tuple[str, ...] = ()
+    is_attributed: bool = False
 
     def sees_kernel(self, event: EventIdentity) -> bool:
         """Return whether an event samples code that runs with interrupts off; False if unknown."""
@@ -70,6 +71,11 @@ class ProfileSamples(Struct, frozen=True, kw_only=True):
         """Return a mask of the recording's rows of an event, shape (rows,)."""
         numbers = [n for n, sight in enumerate(self.sights) if sight.identity == event]
         return np.isin(self.recording.samples.event, numbers)
+
+    def rows_at(self, is_one: Callable[[Place], bool]) -> Flags:
+        """Return a mask of the recording's rows with such a place, shape (rows,)."""
+        flags = np.array([is_one(location) for location in self.placed.places], dtype=np.bool_)
+        return flags[self.placed.of_row]
 
     def total(self, event: EventIdentity) -> float:
         """Return the sum of all periods of an event, including rows that are not selected."""
@@ -205,7 +211,7 @@ class Runs(Struct, frozen=True, kw_only=True):
         ]
 
     def compare(
-        self, weights: Floats, measure: Measure, *, is_idle: Flags, is_kernel: Flags
+        self, weights: Floats, measure: Measure, *, is_idle: Flags, is_hidden: Flags
     ) -> "Columns":
         """Compare the two sides, column by column, with :func:`schedperf.stats.compare_columns`.
 
@@ -213,10 +219,11 @@ class Runs(Struct, frozen=True, kw_only=True):
 
         :param weights: sums of periods, shape (runs, columns)
         :param is_idle: True for columns with idle time only, shape (columns,)
-        :param is_kernel: True for columns with kernel code, shape (columns,)
+        :param is_hidden: True for columns of functions to which time with interrupts off is
+            attributed, shape (columns,)
         """
         hot = is_hot(*map(column_means, self.scale(weights, "share")))
-        silent = is_silent(is_idle, is_kernel, sees_kernel=self.sees_kernel)
+        silent = is_silent(is_idle, is_hidden, sees_kernel=self.sees_kernel)
         base, new = self.scale(weights, measure)
         # Imported here so that a single side needs no SciPy.
         from schedperf.stats import compare_columns  # noqa: PLC0415

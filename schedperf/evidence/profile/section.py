@@ -12,7 +12,7 @@ Only runs with the same event, workload and point are compared. The point with t
 comes first; within a point, functions that changed come first, then hot or most-moved functions.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from schedperf.evidence import Absent, section
@@ -21,13 +21,13 @@ from schedperf.evidence.profile.independent import took_turns
 from schedperf.evidence.profile.pairs import describe_unpaired
 from schedperf.evidence.profile.point import Runs, compare_runs
 from schedperf.evidence.profile.record import Profile, ProfileComparison, ProfileEvent, ProfilePoint
-from schedperf.evidence.profile.samples import places_of
+from schedperf.evidence.profile.samples import ProfileSamples, places_of
 from schedperf.evidence.profile.sources import (
     FOLDER,
     EventProfile,
     notes_of_silent_runs,
     profiles_by_event,
-    read_profiles,
+    read_alike,
 )
 from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.recorded import why_not_recorded
@@ -57,11 +57,12 @@ def profile(sides: Sequence[Side]) -> Profile:
 
     :raises Absent: base has no profile, or no new side has one
     """
-    base = _load(sides[0])
+    read = read_alike(sides)
+    base = _load(sides[0], read)
     comparisons, missing = [], []
     for side in sides[1:]:
         try:
-            new = _load(side)
+            new = _load(side, read)
         except Absent as absent:
             missing.append(MissingSide(side=side.name, reason=str(absent)))
         else:
@@ -71,12 +72,12 @@ def profile(sides: Sequence[Side]) -> Profile:
     return Profile(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
-def _load(side: Side) -> _Profiles:
+def _load(side: Side, read_side: Callable[[Side], SideOf[ProfileSamples]]) -> _Profiles:
     """Return the profiles of a side.
 
     :raises Absent: the side has no profile
     """
-    read = side.once(read_profiles)
+    read = side.once(read_side)
     profiles = profiles_by_event(read)
     notes = [*read.notes, *notes_of_silent_runs(read, profiles.values())]
     if not profiles:

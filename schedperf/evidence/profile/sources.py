@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the perf.data of each instrumented run of a bundle, with the symbols of its kernel."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from schedperf.evidence.profile.alignment import FileNames, names_of
+from schedperf.evidence.profile.attribution import attribute
 from schedperf.evidence.profile.blindness import EventSight, Machine, judge_events
 from schedperf.evidence.profile.others import Bystanders, find_bystanders
 from schedperf.evidence.profile.samples import ProfileSamples, every_row, place_profile
 from schedperf.evidence.profile.shares import PlaceWeights, weigh
-from schedperf.inputs.bundle.json import decode
+from schedperf.evidence.profile.workload import StartedProcess, add_started
+from schedperf.inputs.bundle.json import Count, decode
 from schedperf.inputs.bundle.open import Boot, Bundle, Run
 from schedperf.inputs.perf_data import Keep
 from schedperf.inputs.perf_data.event import EventIdentity
@@ -27,6 +29,7 @@ from schedperf_collectors.contract import run_folder
 
 FOLDER = "perf_profile"
 LARGEST_JSON_BYTES = 1 << 20
+_WITH_TASKS = frozenset((Keep.CHAIN, Keep.TASK))
 
 
 def read_profiles(side: Side) -> SideOf[ProfileSamples]:
@@ -35,7 +38,21 @@ def read_profiles(side: Side) -> SideOf[ProfileSamples]:
     Runs with an unreadable profile are left out, with a note.
     """
     # Keep the command and the call chain of each sample, which covers the needs of all sections.
-    return read_runs(side, keep=frozenset((Keep.CHAIN, Keep.TASK)), compared=True)
+    return read_runs(side, keep=_WITH_TASKS, compared=True)
+
+
+def read_all_tasks(side: Side) -> SideOf[ProfileSamples]:
+    """Read the profiles like :func:`read_profiles`, but without a division of the samples."""
+    return read_runs(side, keep=_WITH_TASKS, compared=True, is_attributed=False)
+
+
+def read_alike(sides: Sequence[Side]) -> Callable[[Side], SideOf[ProfileSamples]]:
+    """Return how to read the profiles of all these sides.
+
+    The samples of the workload are compared with those of all tasks on no side.
+    """
+    runs = [run for side in sides for run in side.once(read_profiles).runs]
+    return read_profiles if all(run.content.is_attributed for run in runs) else read_all_tasks
 
 
 def read_runs(
@@ -43,15 +60,18 @@ def read_runs(
     *,
     keep: frozenset[Keep],
     compared: bool,
+    is_attributed: bool = True,
     wanted: Callable[[Run], bool] = lambda _: True,
 ) -> SideOf[ProfileSamples]:
     """Read the profiles of some successful instrumented runs; leave out and note unreadable ones.
 
     :param keep: properties by which the reader distinguishes samples
     :param compared: as in :func:`~schedperf.evidence.profile.samples.place_profile`
+    :param is_attributed: whether to divide the samples, where this is possible: the workload,
+        interrupts, other load
     :param wanted: returns whether to read a run [default: all runs]
     """
-    reader = _ProfileReader(side, keep, compared=compared)
+    reader = _ProfileReader(side, keep, compared=compared, is_attributed=is_attributed)
     chosen = (recorded for recorded in recorded_runs(side.bundle, FOLDER) if wanted(recorded[1]))
     runs = tuple(run for recorded in chosen if (run := reader.read(*recorded)) is not None)
     return SideOf(
@@ -66,12 +86,15 @@ def read_runs(
 class _ProfileReader:
     # Reads the profiles of one side one by one, and collects notes on unreadable parts.
 
-    def __init__(self, side: Side, keep: frozenset[Keep], *, compared: bool) -> None:
+    def __init__(
+        self, side: Side, keep: frozenset[Keep], *, compared: bool, is_attributed: bool
+    ) -> None:
         self.notes: list[str] = []
         self._side = side
         self._bundle = side.bundle
         self._keep = keep
         self._compared = compared
+        self._is_attributed = is_attributed
         # Another run of the same recording may have counted the calls that this one cannot sample.
         self._has_pelt = any(
             side.bundle.size(f"{run.folder}/bpf_pelt/pelt.json") is not None
@@ -97,22 +120,29 @@ class _ProfileReader:
             return None
 
     def _place(self, boot: Boot, run: Run, recording: Recording) -> ProfileSamples:
+        facts = read_facts(self._bundle, run)
+        recording = add_started(recording, facts.setup_processes)
         machine = Machine(
             name=boot.host.kernel.machine,
             emulated=boot.host.virtualisation.emulated,
-            recorded=read_sight(self._bundle, run),
+            recorded=facts.sight,
             has_pelt=self._has_pelt,
         )
         placed = place_profile(
             recording, self._symbols_of(boot).of(recording), compared=self._compared
         )
+        divided = (
+            attribute(recording, placed, run.command, facts.recorder_pid)
+            if self._is_attributed
+            else None
+        )
         return ProfileSamples(
             recording=recording,
-            placed=placed,
+            placed=placed if divided is None else divided,
             rows=every_row(recording),
             sights=judge_events(recording.events, machine, recording.features.pmus),
             node_of_cpu=boot.host.topology.node_of_cpu() or recording.features.node_of_cpu,
-            command=run.command,
+            is_attributed=divided is not None,
         )
 
     def _symbols_of(self, boot: Boot) -> BootSymbols:
@@ -129,7 +159,9 @@ class EventProfile(Struct, frozen=True, kw_only=True):
     """One event's samples of one run, by function.
 
     :param names: the sampled files
-    :param others: commands other than the workload; None if the workload cannot be identified
+    :param others: other load; None if unknown, or if all samples are idle
+    :param is_attributed: whether the places divide the samples: the workload, interrupts, other
+        load
     """
 
     sight: EventSight
@@ -137,6 +169,7 @@ class EventProfile(Struct, frozen=True, kw_only=True):
     names: FileNames
     lost: EventLosses
     others: Bystanders | None
+    is_attributed: bool = False
 
 
 def profiles_by_event(side: SideOf[ProfileSamples]) -> dict[EventIdentity, SideOf[EventProfile]]:
@@ -173,32 +206,39 @@ def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
             weights=weights,
             names=names,
             lost=EventLosses.of(recording.losses, number),
-            others=find_bystanders(recording, placed, number, samples.command),
+            others=find_bystanders(recording, placed, number) if samples.is_attributed else None,
+            is_attributed=samples.is_attributed,
         )
 
 
-class _Facts(Struct, frozen=True, kw_only=True):
-    """The PMU facts in perf_profile.json; None if unknown.
+class ProfileFacts(Struct, frozen=True, kw_only=True):
+    """Facts in perf_profile.json; None if unknown.
 
     :param blind: whether the event cannot sample code that runs with interrupts off
+    :param recorder_pid: pid of the recorder, whose child the command was
+    :param setup_processes: processes of the setup that perf did not record
     """
 
     event: str | None = None
     blind: bool | None = None
     blind_reason: str | None = None
+    recorder_pid: Count | None = None
+    setup_processes: tuple[StartedProcess, ...] = ()
+
+    @property
+    def sight(self) -> tuple[str, bool | None, str] | None:
+        """The event, whether it is blind, and the reason; None without event or reason."""
+        if self.event is None or self.blind_reason is None:
+            return None
+        return self.event, self.blind, self.blind_reason
 
 
-def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
-    """Read from perf_profile.json the recorded event, whether it is blind, and the reason.
+def read_facts(bundle: Bundle, run: Run) -> ProfileFacts:
+    """Read perf_profile.json of a run; all facts are unknown if it does not exist.
 
-    :return: whether it is blind is None if unknown; the whole result is None if perf_profile.json
-        does not exist, or lacks the event or the reason
     :raises InputError: the file is damaged or too large
     """
     name = f"{run.folder}/{FOLDER}/perf_profile.json"
     if bundle.size(name) is None:
-        return None
-    facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
-    if facts.event is None or facts.blind_reason is None:
-        return None
-    return facts.event, facts.blind, facts.blind_reason
+        return ProfileFacts()
+    return decode(bundle.read(name, LARGEST_JSON_BYTES), ProfileFacts, name)

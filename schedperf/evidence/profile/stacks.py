@@ -3,7 +3,8 @@
 
 A stack is a sequence of frames, outermost first: user code, then kernel code. Frames are places, so
 stacks that differ only in the addresses within functions are merged. If several commands were
-sampled, the outermost frame is the command.
+sampled, the outermost frame is the command; interrupts and softirqs, and other load, are frames
+beside the commands.
 """
 
 import re
@@ -26,7 +27,8 @@ from schedperf.evidence.profile.samples import (
 from schedperf.evidence.profile.stack_hash import StackHasher, Words, chunks_of
 from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.recording import NO_CHAIN, NO_TASK, Integers, Recording
-from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.functions import INTERRUPTS
+from schedperf.inputs.symbols.place import OTHER_LOAD, Place, is_in_interrupts
 from schedperf.inputs.symbols.places import Numbers, Placed
 
 _NO_FRAME = -1
@@ -243,12 +245,20 @@ class _Collecting:
 
     def _commands(self, run: ProfileSamples, rows: Integers) -> Integers:
         # The outermost frame of each row.
+        commands = np.full(len(rows), _NO_FRAME)
         if not self.by_command:
-            return np.full(len(rows), _NO_FRAME)
-        used, where = np.unique(run.recording.samples.task[rows], return_inverse=True)
-        frames = [Place(command_of(run.recording, task), COMMAND) for task in used.tolist()]
-        numbers = [self.places.setdefault(frame, len(self.places)) for frame in frames]
-        return np.array(numbers, np.int64)[where]
+            return commands
+        is_other, in_interrupt = _parts_of(run, rows)
+        (chosen,) = np.nonzero(~is_other & ~in_interrupt)
+        used, where = np.unique(run.recording.samples.task[rows[chosen]], return_inverse=True)
+        numbers = [self._command(command_of(run.recording, task)) for task in used.tolist()]
+        commands[chosen] = np.array(numbers, np.int64)[where]
+        if in_interrupt.any():
+            commands[in_interrupt] = self._command(INTERRUPTS)
+        return commands
+
+    def _command(self, name: str) -> int:
+        return self.places.setdefault(Place(name, COMMAND), len(self.places))
 
 
 def _take(places: Numbers, stack_places: Numbers, source: Integers) -> Numbers:
@@ -259,9 +269,19 @@ def _take(places: Numbers, stack_places: Numbers, source: Integers) -> Numbers:
 
 
 def _commands_of(run: ProfileSamples, event: EventIdentity) -> set[str]:
-    rows = run.rows_of(event) & run.rows
-    tasks = np.unique(run.recording.samples.task[rows])
-    return {command_of(run.recording, task) for task in tasks.tolist()}
+    rows = np.flatnonzero(run.rows_of(event) & run.rows)
+    is_other, in_interrupt = _parts_of(run, rows)
+    tasks = np.unique(run.recording.samples.task[rows[~is_other & ~in_interrupt]])
+    names = {command_of(run.recording, task) for task in tasks.tolist()}
+    parts = {INTERRUPTS: in_interrupt.any(), OTHER_LOAD.symbol: is_other.any()}
+    return names | {name for name, has_rows in parts.items() if has_rows}
+
+
+def _parts_of(run: ProfileSamples, rows: Integers) -> tuple[Flags, Flags]:
+    # Which rows are of other load, and which are in an interrupt or softirq.
+    is_other = run.rows_at(lambda location: location == OTHER_LOAD)
+    in_interrupt = run.rows_at(lambda location: is_in_interrupts(location.dso))
+    return is_other[rows], in_interrupt[rows]
 
 
 def command_of(recording: Recording, task: int) -> str:

@@ -26,7 +26,7 @@ from schedperf.evidence.profile.document import (
     SortKey,
     Value,
 )
-from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
+from schedperf.evidence.profile.family import is_changed, is_charged, is_idle_time
 from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.samples import (
     BASE,
@@ -59,7 +59,8 @@ class SampleTable(Struct, frozen=True, kw_only=True):
     :param samples: shape (runs, rows)
     :param periods: in the unit of the event, shape (runs, rows)
     :param is_idle: True for rows with idle time only, shape (rows,)
-    :param is_kernel: True for rows by file or symbol with kernel code, shape (rows,)
+    :param is_hidden: True for rows by symbol to which time with interrupts off is attributed, shape
+        (rows,)
     """
 
     runs: Runs
@@ -67,7 +68,7 @@ class SampleTable(Struct, frozen=True, kw_only=True):
     samples: Floats
     periods: Floats
     is_idle: Flags
-    is_kernel: Flags
+    is_hidden: Flags
 
 
 def tabulate(
@@ -82,27 +83,24 @@ def tabulate(
     for rows in counted:
         for row in rows:
             numbers.setdefault(row, len(numbers))
-    # For each run and row: samples, periods, and numbers of samples in idle time and in kernel
-    # code.
+    # For each run and row: samples, periods, and numbers of samples in idle time and in functions
+    # to which other time is attributed.
     sums = np.zeros((_COUNTS, len(counted), len(numbers)))
     for run, rows in enumerate(counted):
         for row, values in rows.items():
             sums[:, run, numbers[row]] = values
-    samples, periods, idle, kernel = sums
-    says_where = not _PLACES.isdisjoint(keys)
+    samples, periods, idle, hidden = sums
     return SampleTable(
         runs=collect_runs(sides, event),
         keys=tuple(numbers),
         samples=samples,
         periods=periods,
         is_idle=(idle == samples).all(axis=0),
-        is_kernel=np.asarray((kernel > 0.0).any(axis=0) & says_where),
+        is_hidden=np.asarray((hidden > 0.0).any(axis=0) & ("symbol" in keys)),
     )
 
 
 _COUNTS = 4
-# With these keys a row is a place; a row of a CPU or task contains all kinds of kernel code.
-_PLACES = frozenset(("dso", "symbol"))
 
 
 def _count(
@@ -127,7 +125,7 @@ def _count(
             counts,
             samples.period[rows],
             counts * _flags(run.placed.places, is_idle_time)[where],
-            counts * _flags(run.placed.places, is_kernel_code)[where],
+            counts * _flags(run.placed.places, is_charged)[where],
         )
     ]
     return {
@@ -225,7 +223,7 @@ def compared_rows(
     :param has_costs: whether all runs count the same operations
     """
     runs = table.runs
-    shares = runs.compare(table.periods, "share", is_idle=table.is_idle, is_kernel=table.is_kernel)
+    shares = runs.compare(table.periods, "share", is_idle=table.is_idle, is_hidden=table.is_hidden)
     changed = is_changed(shares)
     costs: Sequence[SampleCost | None] = [None] * len(table.keys)
     if has_costs and runs.has_operations:
@@ -276,7 +274,7 @@ def _count_side(table: SampleTable, side: int) -> Iterator[SampleCounts]:
 
 def _costs(table: SampleTable) -> Iterator[SampleCost]:
     costs = table.runs.compare(
-        table.periods, "operation", is_idle=table.is_idle, is_kernel=table.is_kernel
+        table.periods, "operation", is_idle=table.is_idle, is_hidden=table.is_hidden
     )
     for index in range(len(costs)):
         yield SampleCost(

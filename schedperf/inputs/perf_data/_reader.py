@@ -26,7 +26,7 @@ from schedperf.inputs.perf_data._columns import (
 from schedperf.inputs.perf_data._count import Hasher, Rows, concatenate, count, merge
 from schedperf.inputs.perf_data._forms import Opened, open_perf_data
 from schedperf.inputs.perf_data._layout import CPU, TIME, Layout
-from schedperf.inputs.perf_data._sideband import UNKNOWN_COMM, read_side_band
+from schedperf.inputs.perf_data._sideband import UNKNOWN_NAME, read_side_band
 from schedperf.inputs.perf_data._spaces import UNKNOWN_LINE
 from schedperf.inputs.perf_data._walk import Stream, Window
 from schedperf.inputs.perf_data.recording import (
@@ -175,7 +175,7 @@ class _FileReader:
         codes = [part["task"].view(np.uint64) for part in memory]
         if Keep.TASK in self.keep:
             codes.append(rows.task)
-        tasks = _TaskTable(codes, side.comms)
+        tasks = _TaskTable(codes, side.names)
         chains, chain = _make_chains(rows, [stream for stream, _ in opened.streams])
         return Recording(
             byte_order=opened.order,
@@ -261,9 +261,9 @@ class _FileReader:
         return spaces
 
     def tasks_of(self, columns: Columns) -> Words:
-        comms = self.side.comms_of.find(columns.tid, columns.when)
+        found = self.side.names_of.find(columns.tid, columns.when)
         nameless = _NAMELESS | columns.tid.view(np.int64) & (_NAMELESS - 1)
-        names = np.where(comms == UNKNOWN_COMM, nameless, comms).view(np.uint64)
+        names = np.where(found == UNKNOWN_NAME, nameless, found).view(np.uint64)
         return columns.pid << np.uint64(32) | names
 
     def memory_of(self, columns: Columns, order: str) -> dict[str, _Column]:
@@ -305,22 +305,22 @@ def _cpus_of(events: Sequence[Event], event: Integers, cpu: Words) -> Integers:
 class _TaskTable:
     """Numbers the tasks of rows, ordered by pid."""
 
-    def __init__(self, codes: Sequence[Words], comms: Sequence[str]) -> None:
+    def __init__(self, codes: Sequence[Words], names: Sequence[tuple[str, int]]) -> None:
         self.codes = np.unique(np.concatenate([np.zeros(0, np.uint64), *codes]))
-        self.tasks = tuple(_task(code, comms) for code in self.codes.tolist())
+        self.tasks = tuple(_task(code, names) for code in self.codes.tolist())
 
     def find(self, codes: Words) -> Integers:
         """Return the index in ``tasks`` of the task of each row.
 
-        :param codes: pid in the upper half; in the lower half the index of the name, or
+        :param codes: pid in the upper half; in the lower half the index of name and process, or
             ``_NAMELESS`` and the tid
         """
         return np.searchsorted(self.codes, codes)
 
 
-def _task(code: int, comms: Sequence[str]) -> Task:
+def _task(code: int, names: Sequence[tuple[str, int]]) -> Task:
     pid, name = code >> _HALF, code & 0xFFFFFFFF
-    return Task(pid, _name_unknown(name) if name & _NAMELESS else comms[name])
+    return Task(pid, _name_unknown(name)) if name & _NAMELESS else Task(pid, *names[name])
 
 
 def _name_unknown(name: int) -> str:

@@ -26,6 +26,7 @@ from schedperf.inputs.perf_data._spaces import (
 from schedperf.inputs.perf_data._walk import Stream
 from schedperf.inputs.perf_data.recording import (
     KERNEL_MAP,
+    NO_PROCESS,
     KernelText,
     MappedFile,
     Processes,
@@ -69,7 +70,7 @@ _ANONYMOUS = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV", "[heap
 _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
 _IDLE_COMM = "swapper"
-UNKNOWN_COMM = -1
+UNKNOWN_NAME = -1
 # PID_MAX_LIMIT of the kernel's include/linux/threads.h: all valid ids are smaller.
 _ID_LIMIT = 1 << 22
 
@@ -151,7 +152,8 @@ class SideBand:
         None is the index of unknown events
     :param throttled: number of times that the kernel throttled an event, by the same index
     :param spaces_of: address space of a process over time
-    :param comms_of: index into ``comms`` of a thread over time, ``UNKNOWN_COMM`` if unknown
+    :param names: name and process of a task
+    :param names_of: index into ``names`` of a thread over time, ``UNKNOWN_NAME`` if unknown
     """
 
     kernel: KernelText | None
@@ -162,8 +164,8 @@ class SideBand:
     files: Sequence[MappedFile]
     spaces: SpaceTable
     spaces_of: _Timelines
-    comms: Sequence[str]
-    comms_of: _Timelines
+    names: Sequence[tuple[str, int]]
+    names_of: _Timelines
     processes: Processes
     notes: tuple[str, ...]
 
@@ -269,6 +271,53 @@ class _EventIds:
         return self.find(int(struct.unpack_from(f"{body.order}Q", body.data, at)[0]))
 
 
+class _Family:
+    # Processes in the order of their beginnings, and the one that has a pid now.
+
+    def __init__(self) -> None:
+        self.pids, self.parents, self.parent_pids = array("q"), array("q"), array("q")
+        self.programs: dict[int, str] = {}
+        self.current: dict[int, int] = {}
+
+    def begin(self, pid: int, parent: int, parent_pid: int) -> int:
+        """Add a process, which has its pid from now on."""
+        number = self.current[pid] = len(self.pids)
+        self.pids.append(pid)
+        self.parents.append(parent)
+        self.parent_pids.append(parent_pid)
+        return number
+
+    def find(self, pid: int) -> int:
+        """Return the process that has a pid; a new one if it is not recorded."""
+        number = self.current.get(pid)
+        return self.begin(pid, NO_PROCESS, NO_PROCESS) if number is None else number
+
+    def fork(self, child: int, parent: int) -> None:
+        """Begin a process, or add the parent of one that was there before the recording."""
+        number = self.current.get(child)
+        if number is None or self.parent_pids[number] != NO_PROCESS:
+            number = self.begin(child, NO_PROCESS, NO_PROCESS)
+        self.parents[number] = self.current.get(parent, NO_PROCESS)
+        self.parent_pids[number] = parent
+
+    def execute(self, pid: int, program: str) -> None:
+        """Begin a process with the pid of the one that executed its program."""
+        self.programs[self.begin(pid, self.find(pid), pid)] = program
+
+    def result(self) -> Processes:
+        pids, parents = np.array(self.pids, np.int64), np.array(self.parents, np.int64)
+        parent_pids = np.array(self.parent_pids, np.int64)
+        # perf lists the processes that were there before in any order, so some come after their
+        # children.
+        distinct, first = np.unique(pids, return_index=True)
+        if len(distinct):
+            nearest = np.minimum(np.searchsorted(distinct, parent_pids), len(distinct) - 1)
+            is_later = (parents == NO_PROCESS) & (distinct[nearest] == parent_pids)
+            parents = np.where(is_later, first[nearest], parents)
+        programs = tuple(self.programs.get(number) for number in range(len(pids)))
+        return Processes(pid=pids, parent=parents, parent_pid=parent_pids, program=programs)
+
+
 class _SidebandReader:
     def __init__(self, build_ids: Mapping[str, str], ids: _EventIds) -> None:
         self.build_ids = build_ids
@@ -286,13 +335,11 @@ class _SidebandReader:
         # Number of processes that share each line.
         self.sharers: defaultdict[int, int] = defaultdict(int)
         self.attached: list[tuple[int, int, int, int]] = []
-        self.comms: dict[str, int] = {_IDLE_COMM: 0}
-        self.comm_of: dict[int, int] = {0: 0}
+        self.names: dict[tuple[str, int], int] = {(_IDLE_COMM, NO_PROCESS): 0}
+        self.comm_of: dict[int, str] = {0: _IDLE_COMM}
         self.named = _Changes()
         self.named.add(0, 0, 0)
-        self.parents: dict[int, int] = {}
-        self.born: dict[int, int] = {}
-        self.executed: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self.family = _Family()
         self.damaged = 0
 
     def read(self, record: _Record) -> None:
@@ -353,24 +400,27 @@ class _SidebandReader:
         body = record.body
         pid, tid = body.u32(), body.u32()
         name = text_until_nul(body.data[body.offset : body.end])
-        comm = self.comms.setdefault(name, len(self.comms))
-        self.comm_of[tid] = comm
-        self.named.add(tid, record.time, comm)
         if record.misc & _MISC_EXEC:
-            self.executed[name].setdefault(pid, record.time)
+            self.family.execute(pid, name)
             self.attach(pid, self.new_line(-1), record.time)
+        self.name_task(pid, tid, name, record.time)
+
+    def name_task(self, pid: int, tid: int, comm: str, time: int) -> None:
+        """Give a thread the name and the process that it has from a time on."""
+        self.comm_of[tid] = comm
+        number = self.names.setdefault((comm, self.family.find(pid)), len(self.names))
+        self.named.add(tid, time, number)
 
     def read_fork(self, record: _Record) -> None:
         child, parent, thread, parent_thread = (record.body.u32() for _ in range(4))
+        if child != parent:
+            self.family.fork(child, parent)
         comm = self.comm_of.get(parent_thread)
         if comm is not None:
-            self.comm_of[thread] = comm
-            self.named.add(thread, record.time, comm)
+            self.name_task(child, thread, comm, record.time)
         # A new thread shares the mappings of its process.
         if child == parent:
             return
-        self.parents[child] = parent
-        self.born[child] = record.time
         if record.misc & _MISC_EXEC:
             self.attach(child, self.new_line(-1), record.time)
         elif parent in self.line_of:
@@ -422,9 +472,9 @@ class _SidebandReader:
             files=tuple(self.files),
             spaces=spaces,
             spaces_of=self.timelines_of_spaces(spaces),
-            comms=tuple(self.comms),
-            comms_of=_Timelines(self.named, UNKNOWN_COMM),
-            processes=Processes(parents=self.parents, born=self.born, executed=self.executed),
+            names=tuple(self.names),
+            names_of=_Timelines(self.named, UNKNOWN_NAME),
+            processes=self.family.result(),
             notes=tuple(notes),
         )
 

@@ -41,14 +41,20 @@ Integers = NDArray[np.int64]
 Addresses = NDArray[np.uint64]
 
 
+# The process of a task is unknown, or that of a process is not recorded.
+NO_PROCESS = -1
+
+
 class Task(NamedTuple):
     """A process and its name.
 
     :param comm: its name at the time of the sample
+    :param process: index into :attr:`Recording.processes`, or ``NO_PROCESS``
     """
 
     pid: int
     comm: str
+    process: int = NO_PROCESS
 
 
 def generated_code_of(pid: int) -> str:
@@ -182,17 +188,40 @@ class RuntimeSymbol(NamedTuple):
 
 
 class Processes(Struct, frozen=True, kw_only=True):
-    """Recorded parents, start times and programs of processes.
+    """Processes and their ancestors; arrays of shape (processes,).
 
-    :param parents: parent pid by pid
-    :param born: time of the fork by pid, in ns of the recording's clock
-    :param executed: by a program's name, the pids that executed it during the recording, each with
-        the time of its first exec
+    A process begins with a fork, or with the execution of a program by an earlier process, which
+    has the same pid. A pid that is used again is another process.
+
+    :param pid: process id
+    :param parent: index of the process that forked it, or that executed its program; or
+        ``NO_PROCESS``
+    :param parent_pid: pid of ``parent``, also if that process is not recorded; or ``NO_PROCESS``
+    :param program: name of the program if it was executed during the recording; otherwise None
     """
 
-    parents: Mapping[int, int]
-    born: Mapping[int, int]
-    executed: Mapping[str, Mapping[int, int]]
+    pid: Integers
+    parent: Integers
+    parent_pid: Integers
+    program: Sequence[str | None]
+
+    def __len__(self) -> int:
+        return len(self.pid)
+
+    def descend_from(self, roots: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return a mask of the processes that are roots or have a root among their ancestors.
+
+        :param roots: shape (processes,)
+        """
+        found, parent = roots.copy(), self.parent.copy()
+        # Each step doubles the distance to the ancestor, so a circle of parents ends, too.
+        for _ in range(len(self).bit_length() + 1):
+            has_parent = parent != NO_PROCESS
+            if not has_parent.any():
+                break
+            found[has_parent] |= found[parent[has_parent]]
+            parent = np.where(has_parent, parent[parent], NO_PROCESS)
+        return found
 
 
 class Losses(Struct, frozen=True, kw_only=True):

@@ -21,9 +21,18 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from schedperf.inputs.kernel.renames import newest_function
-from schedperf.inputs.symbols.place import KERNEL, Place, is_kernel_dso
+from schedperf.inputs.symbols.place import (
+    KERNEL,
+    Place,
+    code_of,
+    in_interrupts,
+    is_in_interrupts,
+    is_kernel_dso,
+)
 
 IDLE = "idle"
+# Class of all functions in interrupts and softirqs.
+INTERRUPTS = "interrupts and softirqs"
 
 # Suffixes that compilers append to parts and copies of a function: cold parts, copies for constant
 # arguments, outlined parts; gcc and clang with LTO append numbers, and clang also for static
@@ -106,7 +115,7 @@ class SharedNames:
     def __init__(self, base: Collection[Place] = (), new: Collection[Place] = ()) -> None:
         functions: dict[Place, tuple[set[str], set[str]]] = {}
         for side, places in enumerate((base, new)):
-            for location in places:
+            for location in map(code_of, places):
                 functions.setdefault(newest_name(location), (set(), set()))[side].add(
                     location.symbol
                 )
@@ -122,6 +131,8 @@ class SharedNames:
 
     def of(self, location: Place) -> Place:
         """Return the place under which this one is compared; itself if neither side has it."""
+        if is_in_interrupts(location.dso):
+            return in_interrupts(self.of(code_of(location)))
         return self._shown.get(newest_name(location), location)
 
     def base_name(self, location: Place) -> str | None:
@@ -129,7 +140,7 @@ class SharedNames:
 
         :param location: a result of :meth:`of`
         """
-        return self._former.get(location)
+        return self._former.get(code_of(location))
 
 
 def _shared_name(base: Collection[str], new: Collection[str]) -> str:
@@ -150,6 +161,8 @@ def _former_name(shown: str, base: Collection[str]) -> str | None:
 
 def class_of(location: Place) -> str | None:
     """Return the class of a kernel or module function; None if unknown, or for user code."""
+    if is_in_interrupts(location.dso):
+        return INTERRUPTS
     group = _group_of(location)
     return group.function_class or None if group else None
 
@@ -164,6 +177,7 @@ def is_scheduler_function(location: Place) -> bool:
 
     Most of them run with interrupts off.
     """
+    location = code_of(location)
     group = _group_of(location)
     return location.dso == KERNEL and group is not None and group.scheduler
 

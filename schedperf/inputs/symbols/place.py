@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define a place: the function that a sample is attributed to."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 KERNEL = "[kernel]"
@@ -9,6 +11,8 @@ UNKNOWN = "[unknown]"
 # Prefix of code that a process generated; perf appends the pid.
 JIT = "[JIT]"
 _OF_PROCESS = f"{JIT} tid "
+# Suffix of the dso of code in an interrupt or softirq, which is not that of the interrupted task.
+_INTERRUPTS = " (interrupts)"
 # Names in brackets that are not kernel code: mappings of the kernel in processes, generated code,
 # and code of guests.
 _NO_KERNEL = frozenset(
@@ -26,11 +30,55 @@ class Place(NamedTuple):
         or ``libc.so.6+0x28490`` for one of them
     :param dso: ``[kernel]``, a module ``[nf_conntrack]``, ``[bpf]``, ``[JIT] tid 4242`` for code
         that a process generated, ``[hypervisor]``, ``[guest kernel]``, ``[guest]``, ``[unknown]``,
-        or the name of a mapped file or area: ``libc.so.6``, ``[vdso]``
+        or the name of a mapped file or area: ``libc.so.6``, ``[vdso]``; ``[kernel] (interrupts)``
+        for code in an interrupt or softirq
     """
 
     symbol: str
     dso: str
+
+
+# All samples of tasks that do not belong to the workload.
+OTHER_LOAD = Place("other load", "(other tasks)")
+
+
+def in_interrupts(location: Place) -> Place:
+    """Return the place of the same code in an interrupt or softirq."""
+    return Place(location.symbol, f"{code_of(location).dso}{_INTERRUPTS}")
+
+
+def is_in_interrupts(dso: str) -> bool:
+    """Return whether this is code in an interrupt or softirq."""
+    return dso.endswith(_INTERRUPTS)
+
+
+def code_of(location: Place) -> Place:
+    """Return the place of the same code in a task.
+
+    >>> code_of(in_interrupts(Place("update_curr", "[kernel]")))
+    Place(symbol='update_curr', dso='[kernel]')
+    """
+    return Place(location.symbol, location.dso.removesuffix(_INTERRUPTS))
+
+
+class ShownNames:
+    """The names of places as reports print them.
+
+    :param places: the places that are listed together
+    """
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._counts = Counter(location.symbol for location in {*map(code_of, places)})
+
+    def of(self, location: Place) -> str:
+        """Return the symbol, with its file if several files have it.
+
+        >>> ShownNames([Place("read", "libc.so.6")]).of(Place("read", "libc.so.6"))
+        'read'
+        """
+        symbol, dso = code_of(location)
+        name = f"{symbol} ({dso})" if self._counts[symbol] > 1 else symbol
+        return f"{name} (interrupts)" if is_in_interrupts(location.dso) else name
 
 
 def jit_of(pid: int | str) -> str:

@@ -43,7 +43,7 @@ from schedperf.inputs.perf_data.recording import (
     generated_code_of,
 )
 from schedperf.inputs.symbols._numbers import Numbered, Numbers
-from schedperf.inputs.symbols.place import BPF, KERNEL, UNKNOWN, Place, jit_of
+from schedperf.inputs.symbols.place import BPF, KERNEL, UNKNOWN, Place, code_of, jit_of
 
 __all__ = ["BPF", "KERNEL", "Numbers", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
 # Modes by PERF_CONTEXT_* marker of include/uapi/linux/perf_event.h, as unsigned 64-bit numbers.
@@ -278,6 +278,29 @@ class Placed(Struct, frozen=True):
             stack_places=np.zeros(0, np.int32),
             stack_starts=np.zeros(1, np.int64),
             unnamed=self.unnamed & {location.dso for location in places},
+        )
+
+    def without_unused(self) -> "Placed":
+        """Return the same samples without stacks and places that none of them has."""
+        has_row = np.zeros(len(self.stack_starts) - 1, np.bool_)
+        of_chained = self.stack_of_row[self.stack_of_row != NO_CHAIN]
+        has_row[of_chained] = True
+        lengths = np.diff(self.stack_starts)
+        frames = self.stack_places[np.repeat(has_row, lengths)]
+        is_used = np.zeros(len(self.places), np.bool_)
+        is_used[self.of_row] = True
+        is_used[frames] = True
+        number = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+        stack = np.append(np.cumsum(has_row) - 1, NO_CHAIN)
+        places = tuple(p for p, flag in zip(self.places, is_used.tolist(), strict=True) if flag)
+        return Placed(
+            places=places,
+            of_row=number[self.of_row].astype(np.int64),
+            # The index of a row without a chain is -1, that of the appended value.
+            stack_of_row=stack[self.stack_of_row],
+            stack_places=number[frames],
+            stack_starts=_running_total(lengths[has_row]),
+            unnamed=self.unnamed & {code_of(location).dso for location in places},
         )
 
     def _chain(self, number: int) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ def _make_flame(runs: Sequence[int], names: Sequence[str], event: str) -> Flame:
         ),
         least_share=0.001,
         places=tuple(Place(name, "[kernel]") for name in names),
-        is_kernel=np.ones(len(names), dtype=np.bool_),
+        is_hidden=np.zeros(len(names), dtype=np.bool_),
         parent=np.array([frame[0] for frame in FRAMES]),
         place=np.array([ROOT, 0, 1, 2, 3, 4, REMAINDER]),
         hidden=np.array([0, 0, 0, 0, 0, 0, 17]),

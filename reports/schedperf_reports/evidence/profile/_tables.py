@@ -16,7 +16,9 @@ from schedperf.evidence.profile.record import (
     ProfileTest,
     Shares,
     ends_of_nodes,
+    list_commands,
 )
+from schedperf.inputs.symbols.place import OTHER_LOAD
 from schedperf.model.base_new import BaseNew
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
@@ -107,14 +109,18 @@ def shares_table(
             has_changed and not row.changed and index >= MOST_ROWS for index, row in enumerate(rows)
         ),
         quiet_word="colder, unchanged",
-        details=tuple(_describe_place(row, calls or {}) for row in rows),
+        details=tuple(_describe_place(row, point, calls or {}) for row in rows),
     )
 
 
-def _describe_place(row: ProfileRow, calls: Mapping[tuple[str, str], Calls]) -> tuple[Block, ...]:
+def _describe_place(
+    row: ProfileRow, point: ProfilePoint, calls: Mapping[tuple[str, str], Calls]
+) -> tuple[Block, ...]:
     # Details of a symbol: its file, why it has no q, its spread over CPUs and nodes, and its calls.
     kind = f", class: {row.class_}" if row.class_ else ""
     facts = [f"binary: {row.dso}{kind}"]
+    if row.symbol == OTHER_LOAD.symbol:
+        facts = [f"command, in % of the busy time: {each}" for each in list_commands(point.others)]
     facts += [f"not tested: {_why_untested(row)}"] if row.share.q is None else []
     facts += [
         f"{side} share by CPU: {_over_cpus(cpus)} CPUs"
@@ -161,7 +167,7 @@ def nodes_table(rows: Sequence[ProfileRow], caption: str) -> Table:
         ),
         rows=tuple(
             (
-                Cell(text=row.symbol, tone="strong" if row.changed else "plain"),
+                Cell(text=row.name, tone="strong" if row.changed else "plain"),
                 *_node_cells(row, nodes),
                 *(Cell(text=text) for _ in where),
                 Cell(text=format_p(row.share.q)),
@@ -258,7 +264,7 @@ def classes_table(point: ProfilePoint) -> Table | None:
             *_node_columns(nodes, priority=SET_PRIORITY),
             Column(title="largest changes", priority=REFERENCE_PRIORITY, code=True),
         ),
-        rows=tuple(_class_row(row, nodes) for row in rows),
+        rows=tuple(_class_row(row, nodes, point) for row in rows),
         limit=MOST_ROWS,
         anchors=tuple(row.row for row in rows),
     )
@@ -274,7 +280,7 @@ def _state_changes(rows: Sequence[AnyRow]) -> str:
 
 
 def _name_of(row: AnyRow) -> str:
-    return row.symbol if isinstance(row, ProfileRow) else row.class_
+    return row.name if isinstance(row, ProfileRow) else row.class_
 
 
 def _why_untested(row: AnyRow) -> str:
@@ -286,7 +292,7 @@ def _why_untested(row: AnyRow) -> str:
         return f"share below {SMALLEST_CHANGE_PP:g}% (sum of base and new)"
     if share.ci_low is None:
         return "no CI, because a side has one run or all runs have the same value"
-    return "kernel code that the event may sample incompletely"
+    return "time with interrupts off is attributed to it"
 
 
 def _without_noise(cost: ProfileChange) -> float:
@@ -297,7 +303,7 @@ def _without_noise(cost: ProfileChange) -> float:
 
 def _state_costs(ranked: Sequence[tuple[ProfileRow, ProfileTest]], scale: Scale) -> str:
     names = [
-        f"{row.symbol} {scale.format_change(cost.change, RATE_DIGITS)}"
+        f"{row.name} {scale.format_change(cost.change, RATE_DIGITS)}"
         for row, cost in ranked
         if _is_changed_cost(cost)
     ]
@@ -329,7 +335,7 @@ def format_cost(value: float, unit: str) -> str:
 
 
 def _share_row(row: ProfileRow, nodes: Sequence[int]) -> tuple[Cell, ...]:
-    name = f"{row.symbol} (idle)" if row.idle else row.symbol
+    name = f"{row.name} (idle)" if row.idle else row.name
     if row.base_symbol is not None:
         name = f"{name} ({row.base_symbol} in base)"
     return (
@@ -346,8 +352,13 @@ def _class_of(row: ProfileRow) -> str:
     return kind if is_said else f"scheduler: {kind}".removesuffix(": ")
 
 
-def _class_row(row: ProfileClassRow, nodes: Sequence[int]) -> tuple[Cell, ...]:
-    functions = ", ".join(f"{function.symbol} {function.change:+.2f}" for function in row.functions)
+def _class_row(row: ProfileClassRow, nodes: Sequence[int], point: ProfilePoint) -> tuple[Cell, ...]:
+    is_other = row.class_ == OTHER_LOAD.symbol
+    functions = (
+        ", ".join(list_commands(point.others))
+        if is_other
+        else ", ".join(f"{function.name} {function.change:+.2f}" for function in row.functions)
+    )
     return (
         Cell(text=row.class_, tone="strong" if row.changed else "plain"),
         *_share_cells(row),
@@ -375,14 +386,18 @@ def _total_row(busy: ProfileChange | None, scale: Scale) -> tuple[tuple[Cell, ..
     if busy is None:
         return ()
     return (
-        (Cell(text="all but idle"), *_cost_cells(busy, scale, is_changed=False), Cell(text="")),
+        (
+            Cell(text="all but idle and other load"),
+            *_cost_cells(busy, scale, is_changed=False),
+            Cell(text=""),
+        ),
     )
 
 
 def _cost_row(row: ProfileRow, cost: ProfileTest, scale: Scale) -> tuple[Cell, ...]:
     is_changed = _is_changed_cost(cost)
     return (
-        Cell(text=row.symbol, tone="strong" if is_changed else "plain"),
+        Cell(text=row.name, tone="strong" if is_changed else "plain"),
         *_cost_cells(cost, scale, is_changed=is_changed),
         Cell(text=format_p(cost.q)),
     )

@@ -15,6 +15,7 @@ from schedperf.evidence.profile.document import (
     SampleRow,
     SortKey,
 )
+from schedperf.inputs.symbols.place import Place, ShownNames
 from schedperf.model.units import RATE_DIGITS, Scale, cost_scale
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.words.quantities import MISSING, format_percent, format_points
@@ -156,10 +157,13 @@ def _table(data: ProfileDocument, event: SampledEvent, limit: int | None) -> Tab
     compared = [row for row in rows if isinstance(row, ComparedRow)]
     if len(data.sides) > 1:
         scale = _cost_scale(data, event, compared)
+        names = ShownNames(_place_of(row) for row in compared)
         return Table(
             caption=f"{event.event}: {samples}; {_OF_TWO}",
             columns=(*key_columns, *_compared_columns(scale)),
-            rows=tuple((*_key_cells(row, keys), *_compared_cells(row, scale)) for row in compared),
+            rows=tuple(
+                (*_key_cells(row, keys, names), *_compared_cells(row, scale)) for row in compared
+            ),
             limit=limit,
         )
     return Table(
@@ -178,10 +182,20 @@ _OF_ONE = (
 )
 
 
-def _key_cells(row: SampleRow | ComparedRow, keys: Sequence[SortKey]) -> Iterator[Cell]:
+def _key_cells(
+    row: SampleRow | ComparedRow, keys: Sequence[SortKey], names: ShownNames | None = None
+) -> Iterator[Cell]:
     for key in keys:
         value = row.value(key)
+        if key == "symbol" and names is not None:
+            value = names.of(_place_of(row))
         yield Cell(text=MISSING if value is None else str(value))
+
+
+def _place_of(row: SampleRow | ComparedRow) -> Place:
+    # A row has the keys that were asked for.
+    symbol, dso = ("" if value in (None, UNSET) else str(value) for value in (row.symbol, row.dso))
+    return Place(symbol, dso)
 
 
 # On narrow lines q is dropped first. A cost has a CI of its own, so the CI of the share is dropped

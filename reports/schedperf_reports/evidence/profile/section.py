@@ -228,14 +228,13 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
 
     ::
 
-        3 symbols (…) account for 71% of the change in cycles per message (95% CI [60%, 83%]); this
-        percentage also applies to the wall time (…)
+        3 symbols (…) account for 71% of the change in cycles per message (95% CI [60%, 83%])
 
     If the percentage is unknown, the sentence states the reason.
     """
     # A changed cost has a unit, and a part has an interval.
     assert point.cost_unit is not None
-    unit, symbols = point.cost_unit, explained.symbols
+    unit, symbols = point.cost_unit, explained.names
     listed = f"{', '.join(symbols)}: {format_cost(explained.change, unit)}"
     counted, _, operation = unit.partition(" per ")
     whole = "CPU time" if counted == "ns" else counted
@@ -247,11 +246,9 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
         )
     low, high = (f"{100.0 * end:.0f}" for end in (explained.ci_low, explained.ci_high))
     verb = "accounts for" if len(symbols) == 1 else "account for"
-    wall = "also applies" if explained.busy_equal else "may not apply"
     return (
         f"{subject} ({listed}) {verb} {100.0 * explained.part:.0f}% of the change in {whole} per "
-        f"{operation} (95% CI [{low}%, {high}%]); this percentage {wall} to the wall time "
-        f"({explained.busy_reason})"
+        f"{operation} (95% CI [{low}%, {high}%])"
     )
 
 

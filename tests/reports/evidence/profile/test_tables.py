@@ -104,7 +104,7 @@ def test_a_row_without_q_says_why(describe: Describe) -> None:
     )
     table = describe(with_point(rows=rows)).tables()[0]
     cold = "share below 0.1% (sum of base and new)"
-    blind = "kernel code that the event may sample incompletely"
+    blind = "time with interrupts off is attributed to it"
     few = "no CI, because a side has one run or all runs have the same value"
     assert f"3 not tested: {cold} (1), {blind} (1), {few} (1); " in table.caption
     said = [blocks[0].items[1].text for blocks in table.details[1:]]
@@ -205,7 +205,7 @@ def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
         describe(make_profile()), "cost in us per message, without idle time: 40k messages per run"
     )
     assert cells(table) == [
-        ["all but idle", "10", "12", "+2", "[+1.9, +2.1]", ""],
+        ["all but idle and other load", "10", "12", "+2", "[+1.9, +2.1]", ""],
         ["update_cfs_group", "0.85", "1.7", "* +0.85", "[+0.8, +0.9]", "0.004"],
     ]
     cold = make_row(cost=replace(COST, base=85.0, new=170.0))

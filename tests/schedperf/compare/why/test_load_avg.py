@@ -98,14 +98,14 @@ def test_what_does_not_show_more_accesses_does_not_name_it(row: ProfileRow) -> N
 
 
 def test_a_change_within_noise_does_not_name_it() -> None:
-    classes = (make_class_row(functions=(MovedFunction(symbol=READER, change=1.0),)),)
+    classes = (make_class_row(functions=(MovedFunction(symbol=READER, name=READER, change=1.0),)),)
     findings = name_in(make_row(READER, changed=False), classes=classes, differences=(DEEPER,))
     assert [finding.id for finding in findings] == ["hotter_symbols#class:PELT"]
     assert named(findings) == []
 
 
 def test_a_class_names_the_reader_and_the_writer_among_its_functions() -> None:
-    moved = tuple(MovedFunction(symbol=name, change=2.0) for name in (READER, CALLER))
+    moved = tuple(MovedFunction(symbol=name, name=name, change=2.0) for name in (READER, CALLER))
     (finding,) = name_in(
         make_row(READER, scheduler=False),
         make_row(CALLER, scheduler=False),

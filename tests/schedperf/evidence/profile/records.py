@@ -38,6 +38,7 @@ def make_row(symbol: str = "update_cfs_group", **chosen: Any) -> ProfileRow:
     row = ProfileRow(
         row=symbol,
         symbol=symbol,
+        name=symbol,
         base_symbol=None,
         dso="[kernel]",
         class_="PELT",
@@ -88,7 +89,7 @@ def make_class_row(**chosen: Any) -> ProfileClassRow:
         base_range=(7.73, 13.15),
         new_nodes={0: 12.68, 1: 20.22},
         new_range=(12.68, 20.22),
-        functions=(MovedFunction(symbol="update_cfs_group", change=7.75),),
+        functions=(MovedFunction(symbol="update_cfs_group", name="update_cfs_group", change=7.75),),
     )
     return replace(row, **chosen)
 
@@ -97,13 +98,12 @@ def make_explained(**chosen: Any) -> ExplainedChange:
     """Return three functions that are most of a change."""
     explained = ExplainedChange(
         symbols=("update_cfs_group", "update_load_avg", "reweight_entity"),
+        names=("update_cfs_group", "update_load_avg", "reweight_entity"),
         change=1200.0,
         part=0.71,
         ci_low=0.6,
         ci_high=0.83,
         reason=None,
-        busy_equal=None,
-        busy_reason="the event stops",
     )
     return replace(explained, **chosen)
 

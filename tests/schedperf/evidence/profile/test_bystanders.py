@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which samples are of other commands than the workload."""
+"""Which samples are of other load: tasks that are not the workload's."""
 
 from typing import Any
 
+from schedperf.evidence.profile.attribution import attribute
 from schedperf.evidence.profile.others import Bystanders, find_bystanders
+from schedperf.evidence.profile.workload import StartedProcess, add_started
 from schedperf.inputs.kernel.kallsyms import KernelSymbols, parse_kernel_symbols
 from schedperf.inputs.perf_data import Keep, read_perf_data
 from schedperf.inputs.symbols.places import Symbols, place_samples
@@ -37,11 +39,15 @@ def find(
     command: tuple[str, ...] = ("/usr/bin/make", "-j"),
     keep: Any = (Keep.TASK,),
     kernel: KernelSymbols | None = None,
+    recorder: int | None = None,
+    started: tuple[StartedProcess, ...] = (),
 ) -> Bystanders | None:
     data = PerfData(events=(Event(sample_type=PLAIN),), records=records)
     recording = read_perf_data(write_perf_data(data), "perf.data", keep=frozenset(keep))
+    recording = add_started(recording, started)
     placed = place_samples(recording, Symbols(kernel, lambda _: None))
-    return find_bystanders(recording, placed, 0, command)
+    divided = attribute(recording, placed, command, recorder)
+    return None if divided is None else find_bystanders(recording, divided, 0)
 
 
 def test_what_the_workload_starts_is_the_workload_under_any_name() -> None:
@@ -79,10 +85,59 @@ def test_what_a_tool_starts_before_it_starts_the_program_again_is_the_workload()
     assert found == Bystanders(busy=20.0, commands={"bash": 10.0})
 
 
-def test_kernel_threads_are_nobody_and_idle_time_is_no_time() -> None:
-    idle = sample(0, 1000, mode=MODE_KERNEL)
-    found = find(*STARTED, idle, sample(8, 60), sample(14, 30), sample(3, 10))
-    assert found == Bystanders(busy=100.0, commands={"bash": 10.0})
+def test_a_kernel_thread_is_other_load_unless_it_runs_softirqs() -> None:
+    kworker = (Fork(pid=15, parent_pid=2), Comm(pid=15, comm="kworker/0:1"))
+    samples = (sample(8, 60), sample(14, 20), sample(15, 10), sample(3, 10))
+    found = find(*STARTED, *kworker, *samples)
+    assert found == Bystanders(busy=100.0, commands={"kworker": 10.0, "bash": 10.0})
+
+
+def test_only_the_recorders_child_is_the_workload() -> None:
+    # Somebody else's make, 21, with a child, 22.
+    others = (
+        Fork(pid=21, parent_pid=3, time=10),
+        Comm(pid=21, comm="make", execed=True, time=11),
+        Fork(pid=22, parent_pid=21, time=12),
+    )
+    samples = sample(7, 40), sample(8, 20), sample(21, 30), sample(22, 10)
+    assert find(*STARTED, *others, *samples, recorder=5) == Bystanders(
+        busy=100.0, commands={"make": 40.0}
+    )
+    assert find(*STARTED, *others, *samples) == Bystanders(busy=100.0, commands={})
+
+
+def test_a_shell_that_executes_the_program_last_was_the_set_up() -> None:
+    # The set-up's sh starts a load, 9, and becomes the workload, another sh.
+    records = (
+        Fork(pid=7, parent_pid=5, time=10),
+        Comm(pid=7, comm="sh", execed=True, time=11),
+        Fork(pid=9, parent_pid=7, time=12),
+        Comm(pid=7, comm="sh", execed=True, time=20),
+        Fork(pid=8, parent_pid=7, time=30),
+    )
+    samples = sample(9, 30), sample(7, 40), sample(8, 30)
+    found = find(*records, *samples, command=("sh", "-c", "x"), recorder=5)
+    assert found == Bystanders(busy=100.0, commands={"sh": 30.0})
+
+
+def test_a_pid_that_is_used_again_is_another_process() -> None:
+    # Pid 8 was cc1, a child of make; later it is a child of bash.
+    again = (Fork(pid=8, parent_pid=3, time=200), Comm(pid=8, comm="cc1", execed=True, time=201))
+    late = Sample(ip=0x2000, pid=8, time=300, mode=MODE_USER, period=30)
+    found = find(*STARTED, *again, sample(8, 70), late)
+    assert found == Bystanders(busy=100.0, commands={"cc1": 30.0})
+
+
+def test_what_perf_did_not_record_of_the_set_up_has_a_name_and_a_parent() -> None:
+    records = (Comm(pid=7, comm="make", execed=True, time=20),)
+    namesake = (Fork(pid=21, parent_pid=3, time=10), Comm(pid=21, comm="make", execed=True))
+    started = (
+        StartedProcess(pid=7, parent=5, command="sh"),
+        StartedProcess(pid=9, parent=7, command="python3"),
+    )
+    samples = sample(7, 70), sample(9, 20), sample(21, 10)
+    found = find(*records, *namesake, *samples, recorder=5, started=started)
+    assert found == Bystanders(busy=100.0, commands={"python3": 20.0, "make": 10.0})
 
 
 # Seen from inside a pid namespace whose init, 1, started the recorder and, as 2, a shell; what is
@@ -149,7 +204,6 @@ def test_where_the_workload_cannot_be_told_nothing_is_said() -> None:
     assert find(*STARTED, sample(3, 30), command=("hackbench",)) is None
     assert find(*STARTED, sample(3, 30), command=()) is None
     assert find(*STARTED, sample(7, 30), keep=()) is None
-    assert find(*STARTED, sample(7, 0), sample(0, 10, mode=MODE_KERNEL)) is None
 
 
 def test_processes_that_are_each_others_parents_come_to_an_end() -> None:

@@ -11,12 +11,11 @@ from scipy import sparse
 from schedperf.evidence.profile.compare import (
     compare_point,
     explain_change,
-    is_busy_equal,
     part_of_change,
 )
-from schedperf.evidence.profile.family import OTHER_KERNEL, USER
+from schedperf.evidence.profile.family import HIDDEN, OTHER_KERNEL, USER
 from schedperf.evidence.profile.shares import PlaceWeights, one_node_only, spread_of
-from schedperf.inputs.symbols.place import Place
+from schedperf.inputs.symbols.place import KERNEL, OTHER_LOAD, Place
 from schedperf.model.run import Captured, Operations, RunKey
 
 PELT = Place("update_cfs_group", "[kernel]")
@@ -130,13 +129,40 @@ def test_idle_time_is_no_function_that_changed() -> None:
     assert found.classes.count("idle") == 0
 
 
-def test_a_blind_event_tests_user_code_alone() -> None:
-    found = compare_point(runs_of(BASE), runs_of(NEW), sees_kernel=False)
-    for place, q in zip(found.places, found.share.q, strict=True):
-        assert np.isnan(q) == (place != CODE)
-    assert not found.is_changed[found.places.index(PELT)]
-    for name, q in zip(found.classes, found.class_share.q, strict=True):
-        assert np.isnan(q) == (name != USER)
+def test_a_blind_event_tests_all_but_the_functions_that_hidden_time_is_attributed_to() -> None:
+    charged = Place("finish_task_switch", KERNEL)
+
+    def runs(extra: float) -> list[Captured[PlaceWeights]]:
+        return [
+            run_of({0: {PELT: 20.0 + extra + step, charged: 90.0 + extra - step, CODE: 500.0}})
+            for step in (-1.0, -0.3, 0.4, 0.9)
+        ]
+
+    for sees_kernel in (True, False):
+        found = compare_point(runs(0.0), runs(80.0), sees_kernel=sees_kernel)
+        assert found.is_changed[found.places.index(PELT)]
+        assert found.is_changed[found.places.index(charged)] == sees_kernel
+        assert np.isnan(found.share.q[found.places.index(charged)]) != sees_kernel
+        untested = [
+            name for name, q in zip(found.classes, found.class_share.q, strict=True) if np.isnan(q)
+        ]
+        assert untested == ([] if sees_kernel else [HIDDEN])
+
+
+def test_other_load_is_tested_but_explains_nothing() -> None:
+    def runs(extra: float) -> list[Captured[PlaceWeights]]:
+        return [
+            run_of({0: {PELT: 20.0 + extra / 8.0 + step, OTHER_LOAD: 90.0 + extra, CODE: 500.0}})
+            for step in (-1.0, -0.3, 0.4, 0.9)
+        ]
+
+    found = compare_point(runs(0.0), runs(80.0), sees_kernel=True)
+    assert found.is_changed[found.places.index(OTHER_LOAD)]
+    assert found.is_class_changed[found.classes.index("other load")]
+    explained = explain_change(found)
+    assert explained is not None
+    assert explained.places == (PELT,)
+    assert explained.part.value == pytest.approx(1.0)
 
 
 def test_every_busy_place_is_in_one_class_and_classes_add_up() -> None:
@@ -180,18 +206,6 @@ def test_what_grew_explains_its_part_of_the_whole() -> None:
     assert explained is not None
     assert explained.places[0] == PELT
     assert explained.part.value == pytest.approx(1.0)
-    only = explain_change(compare_point(grown(0.0), grown(80.0), sees_kernel=False))
-    assert only is not None
-    assert only.places == (CODE,)
-    assert only.part.value == pytest.approx(0.2, abs=0.05)
-
-
-def test_the_busy_part_is_equal_only_where_the_interval_says_so() -> None:
-    same = compare_point(runs_of(BASE), runs_of(NEW), sees_kernel=True)
-    assert is_busy_equal(same) is True
-    other = compare_point(runs_of(BASE), runs_of(NEW, idle=500.0), sees_kernel=True)
-    assert is_busy_equal(other) is False
-    assert is_busy_equal(compare_point(runs_of(BASE[:1]), runs_of(NEW), sees_kernel=True)) is None
 
 
 def test_a_part_that_is_all_of_the_change_is_one_without_doubt() -> None:

@@ -22,7 +22,7 @@ def test_hot_is_what_both_sides_have_together() -> None:
     assert is_hot(base, new).tolist() == [True, False, True]
 
 
-def test_kernel_code_is_silent_where_the_event_may_be_blind() -> None:
-    idle, kernel = np.array([True, False, False]), np.array([True, True, False])
-    assert is_silent(idle, kernel, sees_kernel=True).tolist() == [True, False, False]
-    assert is_silent(idle, kernel, sees_kernel=False).tolist() == [True, True, False]
+def test_what_hidden_time_is_attributed_to_is_silent_where_the_event_may_be_blind() -> None:
+    idle, hidden = np.array([True, False, False]), np.array([True, True, False])
+    assert is_silent(idle, hidden, sees_kernel=True).tolist() == [True, False, False]
+    assert is_silent(idle, hidden, sees_kernel=False).tolist() == [True, True, False]

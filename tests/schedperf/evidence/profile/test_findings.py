@@ -15,7 +15,9 @@ from schedperf.model.sections import Finding
 from schedperf_generators.events import Event
 from tests.schedperf.evidence.profile.records import (
     COST,
+    make_class_row,
     make_event,
+    make_others,
     make_point,
     make_profile,
     make_row,
@@ -40,7 +42,8 @@ def test_a_function_of_the_scheduler_that_changed_is_a_finding_with_its_numbers(
     four = {"point": {"groups": "4"}}
     data = profiled.compare(profiled.runs(10, 20, 30, **four), profiled.runs(110, 120, 130, **four))
     # All of these runs weigh the same, so the whole did not change and nothing is a part of it.
-    (found,) = findings_of(data)
+    found, other = findings_of(data)
+    assert other.clause == "vfs_write uses 88.00% of total CPU time at groups=4"
     assert found.claim == (
         "PELT and group shares: 12.00% of total CPU time at groups=4, "
         "10.00 pp more than in base (95% CI [+7.73, +12.27] pp): update_cfs_group +10.00 pp; "
@@ -63,12 +66,14 @@ def test_sides_that_took_no_turns_are_said_in_the_attribution(profiled: Any) -> 
         for name, hot in (("1", (10, 20, 30)), ("2", (110, 120, 130)))
     )
     data = profiled.compare(*sides)
-    assert list(profiled.points(data)[0].cautions) == [ONE_AFTER_THE_OTHER]
-    (found,) = findings_of(data)
+    assert ONE_AFTER_THE_OTHER in profiled.points(data)[0].cautions
+    found, *_ = findings_of(data)
     assert found.attribution.endswith(ONE_AFTER_THE_OTHER)
 
 
-def test_other_functions_are_no_findings(profiled: Any) -> None:
+def test_a_function_outside_of_the_scheduler_is_a_finding_if_its_own_cost_changed(
+    profiled: Any,
+) -> None:
     names = "update_cfs_group", "vfs_write", "default_idle"
     base, new = (
         profiled.weighted(names, *((0, 1000 - idle, idle) for idle in side))
@@ -76,7 +81,8 @@ def test_other_functions_are_no_findings(profiled: Any) -> None:
     )
     data = profiled.compare(base, new, names=names)
     assert profiled.row(data, "vfs_write").changed
-    (explained,) = findings_of(data)
+    explained, own = findings_of(data)
+    assert own.clause == "vfs_write uses 48.00% of total CPU time"
     assert explained.claim.startswith(
         "vfs_write accounts for 100% of the change in cycles per message"
     )
@@ -104,7 +110,7 @@ def test_a_small_or_uncertain_change_is_no_finding(profiled: Any) -> None:
     assert findings_of(tiny) == []
 
 
-def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None:
+def test_a_blind_event_is_a_finding_beside_the_changes_that_it_saw(profiled: Any) -> None:
     chosen = {"event": TIMER, "facts": {"blind": True, "clock": "hrtimer", "blind_reason": "x"}}
     data = profiled.compare(
         profiled.runs(10, 20, 30, **chosen), profiled.runs(110, 120, 130, **chosen)
@@ -112,8 +118,11 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
     event = data.comparisons[0].events[0]
     assert event.event == "cpu-clock"
     assert event.blind == BaseNew(base=True, new=True)
-    assert not any(row.changed for point in event.points for row in point.rows)
-    (found,) = findings_of(data)
+    found, *changes = findings_of(data)
+    assert [one.id for one in changes] == [
+        "hotter_symbols#class:PELT and group shares",
+        "hotter_symbols#vfs_write",
+    ]
     assert found.claim.startswith("most scheduler code (profile by cpu-clock): it cannot sample")
     assert found.value is None
     assert found.attribution == "a cause in the scheduler is possible but not shown"
@@ -163,7 +172,7 @@ def test_each_further_new_side_has_findings_of_its_own_name(profiled: Any) -> No
     )
     (first,) = data.comparisons
     found = findings_of(replace(data, comparisons=(first, replace(first, side="new2"))))
-    assert [(one.side, one.id) for one in found] == [
+    assert [(one.side, one.id) for one in found if one.bearing == "unseen"] == [
         ("new", "hotter_symbols#blind:cpu-clock"),
         ("new2", "hotter_symbols#new2/blind:cpu-clock"),
     ]
@@ -175,6 +184,15 @@ CLASSES = (
 )  # fmt: skip
 
 
+def test_other_load_is_a_finding_with_its_largest_commands() -> None:
+    others = BaseNew(base=make_others(2.0, "cc1"), new=make_others(31.4, "python3"))
+    load = make_class_row(row="class:other load", class_="other load", functions=())
+    point = make_point(rows=(), classes=(load,), explained=None, others=others, point="")
+    (found,) = findings_of(make_profile(make_event(point)))
+    assert found.clause == "other load: 16.25% of total CPU time"
+    assert found.change.endswith("pp): python3 - -> 31%, cc1 2% -> - of the busy time")
+
+
 def test_findings_are_limited(profiled: Any) -> None:
     names = (*CLASSES, "vfs_write")
     base, new = (
@@ -184,7 +202,7 @@ def test_findings_are_limited(profiled: Any) -> None:
         for periods in ((1, 1, 2), (11, 12, 13))
     )
     data = profiled.compare(base, new, names=names)
-    found = [one for one in findings_of(data) if "explained" not in one.id]
+    found = [one for one in findings_of(data) if "class:" in one.id]
     changed = [row.class_ for row in profiled.points(data)[0].classes if row.changed]
     assert len(changed) > MOST_FINDINGS
     assert len(found) == MOST_FINDINGS
@@ -205,14 +223,14 @@ def test_a_function_of_the_scheduler_whose_class_did_not_change_stands_for_itsel
     assert not any(one.startswith("hotter_symbols#class:") for one in ids)
 
 
-def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled: Any) -> None:
+def test_where_nobody_knows_whether_a_pmu_is_blind_changes_are_findings(profiled: Any) -> None:
     sides = profiled.runs(10, 20, 30, facts=None), profiled.runs(110, 120, 130)
     data = profiled.compare(*sides, host={"kernel": {"machine": None}})
     event = data.comparisons[0].events[0]
     assert event.blind == BaseNew(base=None, new=False)
     assert event.remedy is not None
-    assert findings_of(data) == []
-    assert not profiled.row(data).changed
+    assert profiled.row(data).changed
+    assert {one.bearing for one in findings_of(data)} == {"reason"}
 
 
 @pytest.mark.parametrize(
@@ -223,10 +241,11 @@ def test_a_blind_profile_says_what_the_unseen_code_was_charged_to(
 ) -> None:
     cost = replace(COST, base=100.0, new=100.0 + change, change=change, ci_low=low, ci_high=155.0)
     rows = make_row("finish_task_switch", cost=cost), make_row("vfs_read", cost=cost)
-    point = make_point(rows=rows, point="", runs=BaseNew(base=5, new=5))
+    runs = BaseNew(base=5, new=5)
+    point = make_point(rows=rows, classes=(), explained=None, point="", runs=runs)
     blind = BaseNew(base=True, new=True)
     data = make_profile(make_event(point, event="cpu-clock", remedy="r", blind=blind))
-    [found] = findings_of(data)
+    found, *_ = findings_of(data)
     assert found.bearing == "unseen"
     text = "more time with interrupts off: finish_task_switch +82.3 ns per message"
     assert found.attribution.count(text) == told

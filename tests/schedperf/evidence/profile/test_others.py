@@ -8,7 +8,6 @@ from schedperf.evidence.profile.others import (
     Bystanders,
     caution_of,
     describe_others,
-    load_of,
 )
 from schedperf.evidence.profile.record import OtherCommands, ProfilePoint
 from schedperf.model.base_new import BaseNew
@@ -61,24 +60,6 @@ def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "reason"),
-    [
-        (make_others(1.0), make_others(4.9), None),
-        (make_others(20.4), make_others(5.0), "background load takes up to 20% of the busy time"),
-        (
-            make_others(1.0),
-            None,
-            "background load is unknown, because the workload's processes are not identified",
-        ),
-    ],
-)
-def test_utilization_is_that_of_the_workload_only_without_background_load(
-    base: OtherCommands, new: OtherCommands | None, reason: str | None
-) -> None:
-    assert load_of(BaseNew(base=base, new=new)) == reason
-
-
 @pytest.mark.parametrize(("share", "is_said"), [(4.9, False), (5.0, True)])
 def test_little_is_not_said(share: float, is_said: bool) -> None:  # noqa: FBT001
     assert (caution_of(BaseNew(base=make_others(share), new=None)) is not None) == is_said
@@ -91,7 +72,7 @@ def test_a_side_has_a_caveat_of_its_worst_point() -> None:
     assert found.code == "other-commands"
     assert found.text == (
         "background load of 30% of the busy time while new2 was sampled (cc1 30%); "
-        "the profile includes this load"
+        "the profile counts it as other load"
     )
 
 
