@@ -12,6 +12,7 @@ from schedperf.evidence.perf_stat.record import (
     Counters,
     CounterSide,
     NotCounted,
+    Scope,
 )
 from schedperf.model.comparison import Comparison
 from schedperf.model.perf_event import parse_event
@@ -211,11 +212,11 @@ def test_the_largest_change_is_that_of_the_workload(describe: Describe) -> None:
 
 
 def test_sides_without_events_of_the_workload_say_why(describe: Describe) -> None:
-    counted = {"runs": 5, "kind": "instrumented"}
+    base = CounterSide(side="base", runs=5, kind="instrumented", workload_runs=5, no_workload=None)
     sides = (
-        CounterSide(side="base", workload_runs=5, no_workload=None, **counted),
-        CounterSide(side="new", workload_runs=0, no_workload="perf hung", **counted),
-        CounterSide(side="new2", workload_runs=3, no_workload="perf hung", **counted),
+        base,
+        replace(base, side="new", workload_runs=0, no_workload="perf hung"),
+        replace(base, side="new2", workload_runs=3, no_workload="perf hung"),
     )
     assert said(describe(row(), sides=sides))[1] == (
         "base: 5 instrumented runs; "
@@ -225,11 +226,12 @@ def test_sides_without_events_of_the_workload_say_why(describe: Describe) -> Non
 
 
 def test_what_neither_counts_is_said_once(describe: Describe) -> None:
+    counted: tuple[tuple[Scope, str], ...] = (
+        ("machine", "cycles"), ("workload", "cycles"), ("workload", "task-clock"),
+    )  # fmt: skip
     entries = tuple(
         NotCounted(side="base", scope=scope, event=event, reason="not supported")
-        for scope, event in [
-            ("machine", "cycles"), ("workload", "cycles"), ("workload", "task-clock"),
-        ]
+        for scope, event in counted
     )  # fmt: skip
     texts = [text for text in said(describe(row(), not_counted=entries)) if "not counted" in text]
     assert texts == [

@@ -268,7 +268,9 @@ def test_the_evidence_has_doubts_before_other_weaknesses_and_costs_after_them(
 
 def with_counters(comparison: Comparison) -> Comparison:
     """Return the comparison with a section whose captures are those of perf_stat."""
-    counters = Counters(sides=(), rows=(), zeros=(), not_counted=(), missing=(), notes=())
+    counters = Counters(
+        sides=(), rows=(), zeros=(), workload_zeros=(), not_counted=(), missing=(), notes=()
+    )
     sections = {**comparison.sections, "counters": Section.of(counters)}
     return replace(comparison, sections=sections)
 

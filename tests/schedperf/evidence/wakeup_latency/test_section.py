@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -175,7 +174,7 @@ def test_no_change_is_no_finding(compare: Compare) -> None:
 
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Any]) -> Any:
-    return analyse_with(partial(wakeup_latency, commands_of_tasks=commands_of_tasks))
+    return analyse_with(lambda sides: wakeup_latency(sides, commands_of_tasks))
 
 
 def bundle_runs(name: str, *contents: str) -> list[Json]:

@@ -4,7 +4,6 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from schedperf.evidence.wakeup_latency.capture import WakeupCapture
 from schedperf.evidence.wakeup_latency.findings import core_types
 from schedperf.evidence.wakeup_latency.record import WakeupLatency
 from schedperf.evidence.wakeup_latency.section import analyse_sides, wakeup_latency
+from schedperf.inputs.side import Side
 from schedperf.model.run import SideOf
 from tests.schedperf.evidence.wakeup_latency.conftest import (
     US,
@@ -99,6 +99,9 @@ def test_the_types_are_those_of_host_json(analyse_with: Callable[..., Any]) -> N
         for one in runs_of(40)
     ]
     types = {"cpu_core": {"cpus": "0-1"}, "cpu_atom": {"cpus": "2-3"}}
-    analyse = partial(wakeup_latency, commands_of_tasks=lambda *_: None)
+
+    def analyse(sides: Sequence[Side]) -> WakeupLatency:
+        return wakeup_latency(sides, lambda *_: None)
+
     data = analyse_with(analyse)(runs, runs, host={"topology": {"types": types}})
     assert [*p99s(data)] == ["cpu_core", "cpu_atom"]

@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ BACKGROUND = tuple(f"daemon-{number}" for number in range(MOST_COMMANDS + 2))
 
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Any]) -> Analyse:
-    analysed: Analyse = analyse_with(partial(wakeup_latency, commands_of_tasks=commands_of_tasks))
+    analysed: Analyse = analyse_with(lambda sides: wakeup_latency(sides, commands_of_tasks))
     return analysed
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The script of a guest, run here with directories of this machine instead of its own."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +66,9 @@ def test_the_first_boot_makes_the_bundle_and_says_0(share: Path) -> None:
     assert log[13] == f"folder {share.parent} staging {staging}"
     assert (share / "status").read_text() == "0\n"
     assert (share / "bundle.tar").read_text() == "runs;"
-    assert (share / "events").read_text() == '{"event": "booted"}\n{"event": "run"}\n'
+    # On a busy machine the guest also says that it is alive.
+    events = [json.loads(line)["event"] for line in (share / "events").read_text().splitlines()]
+    assert [event for event in events if event != "alive"] == ["booted", "run"]
 
 
 def test_later_boots_add_to_the_bundle(share: Path) -> None:
