@@ -134,7 +134,15 @@ def test_a_blind_event_tests_all_but_the_functions_that_hidden_time_is_attribute
 
     def runs(extra: float) -> list[Captured[PlaceWeights]]:
         return [
-            run_of({0: {PELT: 20.0 + extra + step, charged: 90.0 + extra - step, CODE: 500.0}})
+            run_of(
+                {
+                    0: {
+                        PELT: 20.0 + extra + step,
+                        charged: 90.0 + extra - step,
+                        CODE: 500.0 + 2.0 * step,
+                    }
+                }
+            )
             for step in (-1.0, -0.3, 0.4, 0.9)
         ]
 
