@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Preloaded: each write() does more than it should, in user mode (-DUSER) or by system calls.
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Workloads of bench.causes with one planted cause each.
 //

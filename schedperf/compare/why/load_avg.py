@@ -19,8 +19,8 @@ from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.pelt.record import Pelt, PeltRow
 from schedperf.evidence.profile.record import Profile, ProfileClassRow, ProfilePoint, ProfileRow
 from schedperf.inputs.symbols.functions import function_name
-from schedperf.inputs.symbols.place import KERNEL
 from schedperf.model.base_new import BaseNew
+from schedperf.model.place import KERNEL
 from schedperf.model.sections import Finding, Section, data_of
 from schedperf.model.sides import Difference
 from schedperf.model.text import join_names, list_some

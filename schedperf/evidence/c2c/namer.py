@@ -32,10 +32,10 @@ from schedperf.inputs.perf_data.recording import (
     Samples,
 )
 from schedperf.inputs.side import Side
-from schedperf.inputs.symbols.place import KERNEL, Place
 from schedperf.inputs.symbols.places import Symbols, place_samples
 from schedperf.inputs.symbols.recorded_kernel import why_other_kernel
 from schedperf.model.errors import InputError
+from schedperf.model.place import KERNEL, Place
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 
 COLLECTOR = "perf_c2c"

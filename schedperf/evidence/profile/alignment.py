@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from schedperf.inputs.perf_data.recording import Recording
 from schedperf.inputs.symbols.functions import SharedNames
-from schedperf.inputs.symbols.place import (
+from schedperf.inputs.symbols.places import Placed, dso_name
+from schedperf.model.place import (
     JIT,
     KERNEL,
     Place,
@@ -23,7 +24,6 @@ from schedperf.inputs.symbols.place import (
     is_in_interrupts,
     is_jit,
 )
-from schedperf.inputs.symbols.places import Placed, dso_name
 
 
 class FileNames(Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from schedperf.evidence.profile.family import is_idle_time, is_kernel_code
 from schedperf.evidence.profile.workload import FOREIGN_PID, Family, Owner
 from schedperf.inputs.perf_data.recording import MODE_USER, NO_CHAIN, NO_TASK, Integers, Recording
 from schedperf.inputs.symbols.functions import function_name
-from schedperf.inputs.symbols.place import OTHER_LOAD, Place, in_interrupts
 from schedperf.inputs.symbols.places import KERNEL, Placed
+from schedperf.model.place import OTHER_LOAD, Place, in_interrupts
 
 ALL_TASKS = (
     "samples are of all tasks of the machine: the recordings do not tell which tasks are the "

@@ -39,7 +39,7 @@ from schedperf.evidence.profile.shares import (
     weight_matrix,
 )
 from schedperf.inputs.symbols.functions import IDLE
-from schedperf.inputs.symbols.place import OTHER_LOAD, Place
+from schedperf.model.place import OTHER_LOAD, Place
 from schedperf.model.run import Captured
 from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats import Columns, Difference, compare_columns, welch_difference

@@ -15,7 +15,7 @@ from schedperf.evidence.profile.flame_record import SPEEDSCOPE_SCHEMA
 from schedperf.evidence.profile.samples import Floats
 from schedperf.evidence.profile.stack_hash import chunks_of
 from schedperf.evidence.profile.stacks import Stacks
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 from schedperf.model.text import clean_line
 from schedperf_collectors import __version__
 

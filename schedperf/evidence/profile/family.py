@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
 from schedperf.inputs.symbols.functions import class_of, function_name, is_idle_routine
-from schedperf.inputs.symbols.place import OTHER_LOAD, Place, is_in_interrupts, is_kernel_dso
+from schedperf.model.place import OTHER_LOAD, Place, is_in_interrupts, is_kernel_dso
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:

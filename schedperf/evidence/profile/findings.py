@@ -28,8 +28,8 @@ from schedperf.evidence.profile.record import (
     list_commands,
 )
 from schedperf.inputs.symbols.functions import function_name
-from schedperf.inputs.symbols.place import OTHER_LOAD
 from schedperf.model.base_new import BaseNew
+from schedperf.model.place import OTHER_LOAD
 from schedperf.model.sections import Finding
 from schedperf.model.units import cost_scale
 

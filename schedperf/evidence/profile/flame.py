@@ -23,7 +23,7 @@ from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP, Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats, Runs
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.inputs.perf_data.recording import Integers
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ from schedperf.evidence.profile.samples import (
 from schedperf.evidence.profile.stacks import StackedSamples, command_of
 from schedperf.inputs.perf_data.recording import Integers
 from schedperf.inputs.symbols.functions import class_of
-from schedperf.inputs.symbols.place import OTHER_LOAD, Place, is_in_interrupts
+from schedperf.model.place import OTHER_LOAD, Place, is_in_interrupts
 from schedperf.model.text import clean_line
 
 # Digits of drawn numbers: the fifth digit of a share is far below the noise.

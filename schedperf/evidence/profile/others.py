@@ -16,10 +16,10 @@ from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profi
 from schedperf.evidence.profile.stacks import command_of
 from schedperf.evidence.profile.workload import FOREIGN_PID
 from schedperf.inputs.perf_data.recording import Recording
-from schedperf.inputs.symbols.place import OTHER_LOAD
 from schedperf.inputs.symbols.places import Placed
 from schedperf.model.base_new import BASE, BaseNew
 from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.place import OTHER_LOAD
 from schedperf.model.text import join_names
 
 # Reported from this percentage of the busy time. perf and the recorder take 1% to 2% on a machine

@@ -45,8 +45,8 @@ from schedperf.evidence.profile.shares import (
 from schedperf.evidence.profile.sources import EventProfile
 from schedperf.inputs.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.inputs.symbols.functions import SharedNames, is_scheduler_function
-from schedperf.inputs.symbols.place import KERNEL, OTHER_LOAD, ShownNames
 from schedperf.model.base_new import BaseNew
+from schedperf.model.place import KERNEL, OTHER_LOAD, ShownNames
 from schedperf.model.run import Captured, Operations
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats import Columns, Difference

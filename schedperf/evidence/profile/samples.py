@@ -28,8 +28,8 @@ from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.losses import NO_LOSSES, EventLosses
 from schedperf.inputs.perf_data.recording import Integers, Recording
 from schedperf.inputs.symbols.functions import SharedNames
-from schedperf.inputs.symbols.place import Place
 from schedperf.inputs.symbols.places import Placed, Symbols, build_ids, place_samples
+from schedperf.model.place import Place
 from schedperf.model.run import Captured, SideOf
 from schedperf_collectors.perf_header import Event
 

@@ -33,8 +33,8 @@ from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.recorded import why_not_recorded
 from schedperf.inputs.side import Side
 from schedperf.inputs.symbols.functions import SharedNames
-from schedperf.inputs.symbols.place import Place
 from schedperf.model.base_new import FIRST_NEW, BaseNew
+from schedperf.model.place import Place
 from schedperf.model.run import SideOf
 from schedperf.model.sections import MissingSide
 from schedperf.runs.timeline import Moment, place_in_time

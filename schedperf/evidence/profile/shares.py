@@ -20,8 +20,8 @@ from schedperf.evidence.profile.alignment import Alignment
 from schedperf.evidence.profile.family import is_idle_time
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
 from schedperf.inputs.perf_data.recording import NO_CPU, Recording
-from schedperf.inputs.symbols.place import Place
 from schedperf.inputs.symbols.places import Placed
+from schedperf.model.place import Place
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats import Columns, compare_columns
 

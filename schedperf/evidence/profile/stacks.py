@@ -28,8 +28,8 @@ from schedperf.evidence.profile.stack_hash import StackHasher, Words, chunks_of
 from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.recording import NO_CHAIN, NO_TASK, Integers, Recording
 from schedperf.inputs.symbols.functions import INTERRUPTS
-from schedperf.inputs.symbols.place import OTHER_LOAD, Place, is_in_interrupts
 from schedperf.inputs.symbols.places import Numbers, Placed
+from schedperf.model.place import OTHER_LOAD, Place, is_in_interrupts
 
 _NO_FRAME = -1
 # Pseudo file name of a frame that is a command.

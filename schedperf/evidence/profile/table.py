@@ -40,8 +40,8 @@ from schedperf.evidence.profile.samples import (
 )
 from schedperf.inputs.perf_data.event import EventIdentity
 from schedperf.inputs.perf_data.recording import NO_CPU, NO_TASK, Integers
-from schedperf.inputs.symbols.place import Place
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.place import Place
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:

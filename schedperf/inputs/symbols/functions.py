@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from schedperf.inputs.kernel.renames import newest_function
-from schedperf.inputs.symbols.place import (
+from schedperf.model.place import (
     KERNEL,
     Place,
     code_of,

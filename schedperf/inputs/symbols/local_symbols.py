@@ -24,7 +24,6 @@ from schedperf.inputs.kernel.user_symbols import (
     read_generated_symbols,
 )
 from schedperf.inputs.perf_data.recording import KernelText, MappedFile, Recording
-from schedperf.inputs.symbols.place import is_jit
 from schedperf.inputs.symbols.places import Symbols, dso_name, maps_modules
 from schedperf.inputs.symbols.recorded_kernel import (
     WITHOUT_BUILD_IDS,
@@ -32,6 +31,7 @@ from schedperf.inputs.symbols.recorded_kernel import (
     why_other_kernel,
 )
 from schedperf.model.errors import InputError
+from schedperf.model.place import is_jit
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, VDSO, Unavailable
 from schedperf_collectors.machine.elf_symbols import BadElf
 from schedperf_collectors.machine.kernel_files import build_id, read_kallsyms

@@ -43,7 +43,7 @@ from schedperf.inputs.perf_data.recording import (
     generated_code_of,
 )
 from schedperf.inputs.symbols._numbers import Numbered, Numbers
-from schedperf.inputs.symbols.place import BPF, KERNEL, UNKNOWN, Place, code_of, jit_of
+from schedperf.model.place import BPF, KERNEL, UNKNOWN, Place, code_of, jit_of
 
 __all__ = ["BPF", "KERNEL", "Numbers", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
 # Modes by PERF_CONTEXT_* marker of include/uapi/linux/perf_event.h, as unsigned 64-bit numbers.

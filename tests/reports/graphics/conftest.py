@@ -13,7 +13,7 @@ from schedperf.evidence.profile.flame import REMAINDER, ROOT, Flame
 from schedperf.evidence.profile.flame_data import Part, describe_flame
 from schedperf.evidence.profile.flame_record import FlameTree, Numbers
 from schedperf.evidence.profile.samples import Runs
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 from schedperf_reports.blocks import Text
 from schedperf_reports.page.flame_page import draw_flame_page
 from schedperf_reports.standalone import Head, PageSource

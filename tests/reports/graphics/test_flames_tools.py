@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from schedperf.evidence.profile.flame import Flame
 from schedperf.evidence.profile.flame_data import describe_flame
 from schedperf.evidence.profile.flame_record import FlameChanges, FlameTree
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 
 pytestmark = pytest.mark.browser
 

@@ -18,8 +18,8 @@ from schedperf.evidence.profile.record import (
     ends_of_nodes,
     list_commands,
 )
-from schedperf.inputs.symbols.place import OTHER_LOAD
 from schedperf.model.base_new import BaseNew
+from schedperf.model.place import OTHER_LOAD
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import (

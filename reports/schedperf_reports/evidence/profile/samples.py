@@ -15,7 +15,7 @@ from schedperf.evidence.profile.document import (
     SampleRow,
     SortKey,
 )
-from schedperf.inputs.symbols.place import Place, ShownNames
+from schedperf.model.place import Place, ShownNames
 from schedperf.model.units import RATE_DIGITS, Scale, cost_scale
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.words.quantities import MISSING, format_percent, format_points

@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.evidence.profile.samples import Runs
 from schedperf.evidence.profile.stacks import Stacks
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 
 Weights = Sequence[Mapping[str, float]]
 

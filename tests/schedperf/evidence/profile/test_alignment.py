@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from schedperf.evidence.profile import alignment
 from schedperf.evidence.profile.alignment import Alignment, FileNames
 from schedperf.inputs.symbols.functions import SharedNames
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 
 
 def names(

@@ -10,8 +10,8 @@ from schedperf.evidence.profile.attribution import attribute
 from schedperf.inputs.kernel.kallsyms import parse_kernel_symbols
 from schedperf.inputs.perf_data import Keep, read_perf_data
 from schedperf.inputs.perf_data.recording import NO_CHAIN
-from schedperf.inputs.symbols.place import KERNEL, OTHER_LOAD, Place, in_interrupts
 from schedperf.inputs.symbols.places import Placed, Symbols, place_samples
+from schedperf.model.place import KERNEL, OTHER_LOAD, Place, in_interrupts
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.kernel import KernelImage, lay_out
 from schedperf_generators.perf_data import PerfData, write_perf_data

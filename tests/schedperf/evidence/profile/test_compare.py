@@ -15,7 +15,7 @@ from schedperf.evidence.profile.compare import (
 )
 from schedperf.evidence.profile.family import HIDDEN, OTHER_KERNEL, USER
 from schedperf.evidence.profile.shares import PlaceWeights, one_node_only, spread_of
-from schedperf.inputs.symbols.place import KERNEL, OTHER_LOAD, Place
+from schedperf.model.place import KERNEL, OTHER_LOAD, Place
 from schedperf.model.run import Captured, Operations, RunKey
 
 PELT = Place("update_cfs_group", "[kernel]")

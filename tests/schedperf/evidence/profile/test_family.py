@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from schedperf.evidence.profile.family import is_hot, is_kernel_code, is_silent
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from schedperf.evidence.profile.flame_record import (
     FlameTree,
 )
 from schedperf.evidence.profile.stacks import Stacks
-from schedperf.inputs.symbols.place import Place
+from schedperf.model.place import Place
 from schedperf.model.schema import to_plain
 
 MakeStacks = Callable[..., Stacks]

@@ -27,8 +27,8 @@ from schedperf.evidence.profile.shares import (
 from schedperf.inputs.kernel.kallsyms import parse_kernel_symbols
 from schedperf.inputs.perf_data import read_perf_data
 from schedperf.inputs.symbols.functions import SharedNames
-from schedperf.inputs.symbols.place import KERNEL, Place, is_kernel_dso
 from schedperf.inputs.symbols.places import Symbols, place_samples
+from schedperf.model.place import KERNEL, Place, is_kernel_dso
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample

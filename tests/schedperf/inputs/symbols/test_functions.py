@@ -15,7 +15,7 @@ from schedperf.inputs.symbols.functions import (
     is_scheduler_function,
     newest_name,
 )
-from schedperf.inputs.symbols.place import KERNEL, Place
+from schedperf.model.place import KERNEL, Place
 from tests.shared_data import shared
 
 CLASSES = {

@@ -16,8 +16,8 @@ from schedperf.inputs.kernel.user_symbols import FileSymbols, file_symbols
 from schedperf.inputs.perf_data import Keep, Recording, read_perf_data
 from schedperf.inputs.perf_data.recording import MODE_GUEST_KERNEL, MODE_HYPERVISOR, MappedFile
 from schedperf.inputs.symbols.local_symbols import symbols_for_file
-from schedperf.inputs.symbols.place import UNKNOWN, Place, is_kernel_dso
 from schedperf.inputs.symbols.places import Placed, Symbols, build_ids, place_samples
+from schedperf.model.place import UNKNOWN, Place, is_kernel_dso
 from schedperf_collectors.contract import Function
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Machine
