@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Report significant changes of the time of the workload's own tasks.
 
-Tasks that are blocked wait for others, so a change of blocked time is an effect if another part
-changed, too.
+Tasks that share CPUs wait longer if each one needs more CPU time; blocked tasks wait for others.
+So a change of waiting time is an effect if CPU time changed at least as much, and a change of
+blocked time is one if CPU time or waiting time did.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from schedperf.evidence.account.record import (
     Account,
     AccountPoint,
     AccountRow,
+    Kind,
     Part,
     PartChange,
     SampledWaiting,
@@ -28,6 +30,8 @@ from schedperf.model.sections import Finding
 from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
 
+# For each kind of time, those of which it may be an effect.
+CAUSES: Mapping[Kind, tuple[Kind, ...]] = {"waiting": ("cpu",), "blocked": ("cpu", "waiting")}
 # Largest number of findings per side; the section has every row.
 MOST_FINDINGS = 3
 WORDS: Mapping[Part, str] = {
@@ -57,13 +61,29 @@ def account_changes(data: Account) -> Iterator[Finding]:
         ]
         changed = [(point, change, row) for point, change, row in pairs if row and row.changed]
         changed.sort(key=lambda each: -abs(each[1].contribution))
-        causes = {
-            (row.workload, row.point) for _, change, row in changed if change.part != "blocked"
-        }
         for point, change, row in changed[:MOST_FINDINGS]:
             found = _describe(point, change, row, data)
-            is_effect = change.part == "blocked" and (row.workload, row.point) in causes
+            is_effect = any(_can_cause(cause, row) for cause in _possible_causes(row, rows))
             yield replace(found, bearing="effect") if is_effect else found
+
+
+def _possible_causes(
+    row: AccountRow, rows: Mapping[tuple[Hashable, ...], AccountRow]
+) -> Iterator[AccountRow]:
+    """Yield the rows of the same point whose change may be the cause of a change of this row."""
+    for kind in CAUSES.get(row.kind, ()):
+        found = rows.get(replace(row, kind=kind).identity)
+        if found is not None:
+            yield found
+
+
+def _can_cause(cause: AccountRow, effect: AccountRow) -> bool:
+    """Return whether the effect changed in the same direction, and not more, by its 95% CI."""
+    if not cause.changed or cause.ratio is None or effect.ci_low is None or effect.ci_high is None:
+        return False
+    if cause.ratio > 1.0:
+        return 1.0 < effect.ci_low <= cause.ratio
+    return cause.ratio <= effect.ci_high < 1.0
 
 
 @finding("sampled_waiting", Account)

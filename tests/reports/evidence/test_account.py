@@ -351,7 +351,8 @@ def test_items_are_plain_sentences(describe: Describe) -> None:
 def test_cpu_time_is_no_reason_for_a_longer_time(
     make_comparison: Make, kind: Kind, lead: str
 ) -> None:
-    data = account_of(account_row(kind), account_row("cpu", row="new-1"))
+    cpu = account_row("cpu", row="new-1", changed=kind in ("user", "system"))
+    data = account_of(account_row(kind), cpu)
     comparison = make_comparison(
         findings=tuple(account_changes(data)), sections={"account": Section.of(data)}
     )

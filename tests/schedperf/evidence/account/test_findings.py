@@ -11,6 +11,7 @@ from schedperf.evidence.account.findings import (
     account_changes,
     sampled_waiting,
 )
+from schedperf.evidence.account.record import AccountRow
 from tests.account_records import (
     account_of,
     account_point,
@@ -106,17 +107,37 @@ def test_io_is_the_reason_of_blocked_time() -> None:
     assert found.details.endswith("; mostly by I/O (+30 pp in instrumented runs)")
 
 
-def test_blocked_time_is_an_effect_of_another_part() -> None:
-    [alone] = account_changes(account_of(BLOCKED))
-    assert alone.bearing == "reason"
-    assert alone.claim.startswith("groups=4: time that the workload's tasks were blocked per ")
-    found = list(account_changes(account_of(BLOCKED, SYSTEM, WAITING)))
-    assert [(each.metric.split()[0], each.bearing) for each in found] == [
-        ("waiting", "reason"), ("system", "reason"), ("blocked", "effect"),
-    ]  # fmt: skip
-    unchanged = account_row("waiting", changed=False)
-    [found_alone] = account_changes(account_of(BLOCKED, unchanged))
-    assert found_alone.bearing == "reason"
+LONGER_BLOCKED = replace(BLOCKED, ratio=1.45, ci_low=1.35, ci_high=1.55)
+
+
+def bearings(*rows: AccountRow) -> dict[str, str]:
+    return {each.metric.split()[0]: each.bearing for each in account_changes(account_of(*rows))}
+
+
+def test_blocked_time_is_an_effect_of_waiting_that_changed_as_much() -> None:
+    assert bearings(LONGER_BLOCKED) == {"blocked": "reason"}
+    assert bearings(LONGER_BLOCKED, SYSTEM, WAITING) == {
+        "waiting": "reason", "system": "reason", "blocked": "effect",
+    }  # fmt: skip
+    # Waiting did not change, changed less, or changed in the other direction.
+    others: tuple[dict[str, Any], ...] = (
+        {"changed": False},
+        {"ratio": 1.2, "ci_low": 1.1, "ci_high": 1.3},
+        {"ratio": 0.5, "ci_low": 0.4, "ci_high": 0.6},
+    )
+    for changes in others:
+        assert bearings(LONGER_BLOCKED, replace(WAITING, **changes))["blocked"] == "reason"
+
+
+def test_waiting_is_an_effect_of_cpu_time_that_changed_as_much() -> None:
+    cpu = account_row("cpu", row="new-7", ratio=1.45)
+    assert bearings(cpu, SYSTEM, WAITING) == {"system": "reason", "waiting": "effect"}
+    # Tasks that share CPUs then wait less, too.
+    less: dict[str, Any] = {"ratio": 0.5, "ci_low": 0.4, "ci_high": 0.6}
+    assert bearings(replace(cpu, **less), replace(WAITING, **less)) == {"waiting": "effect"}
+    # The tasks waited more than that explains.
+    assert bearings(replace(cpu, ratio=1.1), WAITING) == {"waiting": "reason"}
+    assert bearings(replace(cpu, **less), WAITING) == {"waiting": "reason"}
 
 
 def test_sampled_waiting_is_a_lower_bound() -> None:

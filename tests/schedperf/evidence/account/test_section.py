@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
+from schedperf.evidence.account.others import MOST_COMMANDS
 from schedperf.evidence.account.record import (
     AccountSide,
     PartChange,
     who_used_more,
     write_points,
 )
-from schedperf.evidence.account.section import MOST_COMMANDS, account
+from schedperf.evidence.account.section import account
 from schedperf.inputs.importers.open import Opener
 from schedperf.inputs.side import name_sides
 from schedperf.model.errors import InputError

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read the times of a run's tasks: the resource usage, divided by the account of the collector."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from schedperf.evidence.account.capture import AccountFile, parts_of, read_account
+from schedperf.evidence.account.record import Kind, Part
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
+
+
+class Times(Struct, frozen=True, kw_only=True):
+    """What is known of the tasks of one run.
+
+    :param parts: thread-time in s; parts that were not measured are left out
+    :param counts: number of switches, faults and tasks
+    :param file: the account of the collector; None if it did not run
+    """
+
+    parts: Mapping[Part, float]
+    counts: Mapping[Kind, float]
+    file: AccountFile | None
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time in s."""
+        return self.parts["user"] + self.parts["system"]
+
+    @property
+    def active_s(self) -> float:
+        """CPU time and time of waiting for a CPU in s, as far as measured."""
+        return self.cpu_s + self.parts.get("waiting", 0.0)
+
+
+def has_usage(run: Run) -> bool:
+    """Return whether a run has a resource usage, as all recorded runs have."""
+    return run.rusage is not None and {"utime_s", "stime_s"} <= run.rusage.keys()
+
+
+def has_server(times: Times) -> bool:
+    """Return whether the times include those of a server."""
+    return times.file is not None and times.file.server is not None
+
+
+def read_command_times(side: Side, run: Run) -> Times:
+    """Read a run without the tasks of its server."""
+    return read_times(side, run, with_server=False)
+
+
+def read_times(side: Side, run: Run, *, with_server: bool = True) -> Times:
+    """Read what is known of a run's tasks.
+
+    :raises BundleError: the file of the account is damaged
+    """
+    usage = run.rusage or {}
+    file = read_account(side, run)
+    if file is not None and not with_server:
+        file = replace(file, server=None)
+    hosts = (boot.host for boot in side.bundle.boots if boot.number == run.boot)
+    ticks_per_s = next((host.sched.hz for host in hosts), None)
+    return Times(parts=parts_of(usage, file, ticks_per_s), counts=_counts(usage, file), file=file)
+
+
+def _counts(usage: Mapping[str, float], file: AccountFile | None) -> dict[Kind, float]:
+    """Return what is counted; switches and ended tasks of a server are not."""
+    counts: dict[Kind, float] = {kind: usage[key] for kind, key in _COUNTS.items() if key in usage}
+    if file is None:
+        return counts
+    if file.server is None:
+        return {**counts, "tasks": file.tasks}
+    of_server: dict[Kind, int] = {
+        "minor faults": file.server.minor_faults,
+        "major faults": file.server.major_faults,
+    }
+    return {kind: counts[kind] + count for kind, count in of_server.items() if kind in counts}
+
+
+_COUNTS: Mapping[Kind, str] = {
+    "voluntary switches": "nvcsw",
+    "involuntary switches": "nivcsw",
+    "minor faults": "minflt",
+    "major faults": "majflt",
+}
