@@ -83,6 +83,7 @@ def record(cause: Cause, folder: Path, asked: argparse.Namespace) -> tuple[Path,
         [
             *(sys.executable, "-m", "schedperf", "ab", "--base", str(base), "--new", str(new)),
             *("-n", str(asked.pairs), "--instrumented", str(asked.instrumented), *setups),
+            *("--with", "default,bpf_account"),
             *("--", "sh", "-c", f"time -p {cause.command}"),
         ],
         stdout=sys.stderr,

@@ -195,14 +195,17 @@ def change_of(point: AccountPoint) -> str:
 def contributions_of(
     point: AccountPoint, most_intervals: int = len(PARTS)
 ) -> Iterator[tuple[Part, str]]:
-    """Yield each part with its contribution, ``+25 pp [-5.1, +54]``, the largest first.
+    """Yield each part with its contribution and its main reason, the largest first.
+
+    ``+25 pp [-5.1, +54], mostly preempted``
 
     :param most_intervals: number of the first parts that have their interval
     """
     changes = sorted(point.parts, key=lambda change: -abs(change.contribution))
     for rank, change in enumerate(changes):
         if change.part is not None:
-            yield change.part, write_contribution(change, has_interval=rank < most_intervals)
+            text = write_contribution(change, has_interval=rank < most_intervals)
+            yield change.part, ", ".join(filter(None, (text, change.remark)))
 
 
 def sampled_of(point: AccountPoint, data: Account) -> list[SampledWaiting]:

@@ -6,12 +6,11 @@ So a change of waiting time is an effect if CPU time changed at least as much, a
 blocked time is one if CPU time or waiting time did.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from schedperf.evidence import finding
-from schedperf.evidence.account.main_reason import describe_main_reason
 from schedperf.evidence.account.record import (
     PARTS,
     Account,
@@ -105,10 +104,8 @@ def _describe(point: AccountPoint, change: PartChange, row: AccountRow, data: Ac
         remark=""
         if point.missing
         else f"{write_points(change.contribution)} pp of all thread-time",
-        details=(
-            describe_main_reason(point, change, data),
-            describe_others(point, data.others) if part == "waiting" else "",
-        ),
+        mostly=f" ({change.remark})" if change.remark else "",
+        others=describe_others(point, data.others) if part == "waiting" else "",
     )
 
 
@@ -128,7 +125,8 @@ def _finding(
     *,
     rule: str,
     remark: str,
-    details: Sequence[str] = (),
+    mostly: str = "",
+    others: str = "",
     bound: str = "",
 ) -> Finding:
     base, new = (
@@ -141,9 +139,9 @@ def _finding(
         row,
         rule=rule,
         section="account",
-        clause=f"{where}{WORDS[part]} per {per} {bound}{base} -> {new}",
+        clause=f"{where}{WORDS[part]}{mostly} per {per} {bound}{base} -> {new}",
         change=f"{size}{describe_interval(row, remark)}",
-        details=f": {'; '.join(filter(None, (MEANINGS[part], *details)))}",
+        details=f": {'; '.join(filter(None, (MEANINGS[part], others)))}",
         metric=f"{part} time per {per}",
         better="lower",
     )

@@ -1,56 +1,57 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name the reason to which most of a change of waiting or blocked time is due."""
+"""Find the reason to which most of a change of waiting or blocked time is due."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from schedperf.evidence.account.record import (
     SUB_PARTS,
-    Account,
     AccountPoint,
     PartChange,
     SubPart,
     SubPartChange,
-    write_points,
 )
+from schedperf.evidence.account.waits import Divided
 
-WORDS: Mapping[SubPart, str] = {
-    "preempted": "preempted",
-    "woken": "after a wakeup",
-    "yielded": "after sched_yield",
-    "throttled": "throttled by the CPU bandwidth of a cgroup",
-    "io": "by I/O",
-    "other": "not by I/O",
-}
 # A smaller share of the change of its part is not most of it.
 LEAST_SHARE = 0.5
 
 
-def describe_main_reason(point: AccountPoint, change: PartChange, data: Account) -> str:
-    """Return ``mostly preempted (+80 pp in instrumented runs)``, or "".
+def with_main_reasons(points: Sequence[AccountPoint], divided: Divided) -> Iterator[AccountPoint]:
+    """Yield the points with the main reason of each change of waiting and blocked time."""
+    for point in points:
+        parts = [replace(each, mostly=_main_reason(point, each, divided)) for each in point.parts]
+        yield replace(point, parts=tuple(parts))
 
-    It is the sub-part that changed significantly, in the direction of the part and by at least half
-    of its change, in the instrumented runs of the same workload and point.
+
+def _main_reason(point: AccountPoint, change: PartChange, divided: Divided) -> SubPart | None:
+    """Return the sub-part to which most of a change is due; None if it is unknown.
+
+    It changed significantly, in the direction of the part and by at least half of its change, in
+    the instrumented runs of the same workload and point.
     """
     reasons = SUB_PARTS.get(change.part, ()) if change.part is not None else ()
     at = (point.side, point.workload, point.point)
     changed = {
         row.kind
-        for row in data.divided_rows
+        for row in divided.rows
         if row.changed and (row.side, row.workload, row.point) == at
     }
     changes = [
         sub
-        for divided in data.divided
-        if (divided.side, divided.workload, divided.point) == at
-        for sub in divided.parts
+        for each in divided.points
+        if (each.side, each.workload, each.point) == at
+        for sub in each.parts
         if sub.part in reasons
     ]
     whole = sum(sub.contribution for sub in changes)
-    for sub in changes:
-        if sub.part in changed and _is_most(sub, whole) and whole * change.contribution > 0.0:
-            points = write_points(sub.contribution)
-            return f"mostly {WORDS[sub.part]} ({points} pp in instrumented runs)"
-    return ""
+    found = [
+        sub.part
+        for sub in changes
+        if sub.part in changed and _is_most(sub, whole) and whole * change.contribution > 0.0
+    ]
+    return found[0] if found else None
 
 
 def _is_most(sub: SubPartChange, whole: float) -> bool:

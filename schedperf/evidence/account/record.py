@@ -35,6 +35,14 @@ SUB_PARTS: Mapping[Part, tuple[SubPart, ...]] = {
 }
 # CPU time, which only restates a result that is a time.
 ON_CPU: tuple[Kind, ...] = ("cpu", "user", "system")
+_REASONS: Mapping[SubPart, str] = {
+    "preempted": "preempted",
+    "woken": "after a wakeup",
+    "yielded": "after sched_yield",
+    "throttled": "throttled by the CPU bandwidth of a cgroup",
+    "io": "by I/O",
+    "other": "not by I/O",
+}
 # Stands for all commands that are not of the workload.
 ALL = ""
 # Other commands that a sentence names.
@@ -92,6 +100,15 @@ class PartChange(Contributed, frozen=True, kw_only=True):
     """One part of the thread-time, or all of it, and what it contributes to the change."""
 
     part: Annotated[Part | None, "null for all parts together"]
+    mostly: Annotated[
+        SubPart | None,
+        "the reason of most of the change, by the instrumented runs; null if it is unknown",
+    ] = None
+
+    @property
+    def remark(self) -> str:
+        """The reason of most of the change in words: "mostly preempted"; or ""."""
+        return "" if self.mostly is None else f"mostly {_REASONS[self.mostly]}"
 
 
 class SubPartChange(Contributed, frozen=True, kw_only=True):

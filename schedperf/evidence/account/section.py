@@ -14,6 +14,7 @@ from schedperf.evidence import Absent, section
 from schedperf.evidence.account.capture import FOLDER
 from schedperf.evidence.account.contributions import contributions
 from schedperf.evidence.account.divisor import divide_by
+from schedperf.evidence.account.main_reason import with_main_reasons
 from schedperf.evidence.account.notes import (
     NOT_ALL_SERVERS,
     describe_side,
@@ -73,7 +74,7 @@ def account(sides: Sequence[Side]) -> Account:
     sampled = compare_sampled(sides, points)
     return Account(
         sides=tuple(map(describe_side, loaded)),
-        points=tuple(points),
+        points=tuple(with_main_reasons(points, divided)),
         rows=tuple(rows),
         sampled=sampled.rows,
         # The others of a run without its server include the server.

@@ -3,7 +3,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.account.findings import (
@@ -16,8 +15,6 @@ from tests.account_records import (
     account_of,
     account_point,
     account_row,
-    divided_point,
-    divided_row,
     other_commands,
     sampled_row,
 )
@@ -55,56 +52,16 @@ def test_commands_that_used_less_or_no_waiting_name_nobody() -> None:
     assert "other commands" not in found.claim
 
 
-@pytest.mark.parametrize(
-    ("parts", "changed", "words"),
-    [
-        ({"preempted": 0.8, "woken": 0.1}, "preempted", "mostly preempted (+80 pp in "),
-        ({"preempted": 0.1, "woken": 0.8}, "woken", "mostly after a wakeup (+80 pp in "),
-        ({"preempted": 0.1, "yielded": 0.8}, "yielded", "mostly after sched_yield (+80 pp in "),
-        ({"throttled": 0.5}, "throttled", "mostly throttled by the CPU bandwidth of a cgroup (+50"),
-        # Not significant, too little, of another part, or in the other direction.
-        ({"preempted": 0.8, "woken": 0.1}, "woken", ""),
-        ({"preempted": 0.4, "woken": 0.5}, "preempted", ""),
-        ({"preempted": 0.1, "io": 0.9}, "io", ""),
-        ({"preempted": -0.8, "woken": -0.1}, "preempted", ""),
-        ({"preempted": 0.8, "woken": -0.9}, "preempted", ""),
-    ],
-)
-def test_most_of_the_waiting_has_a_reason(parts: Any, changed: Any, words: str) -> None:
-    data = account_of(
-        WAITING, divided=(divided_point(parts),), divided_rows=(divided_row(changed),)
-    )
-    [found] = account_changes(data)
-    assert "runnable, but not running" in found.details
-    assert words in found.details
-    assert ("mostly" in found.details) == bool(words)
-
-
-def test_the_reason_is_that_of_the_same_point_and_side() -> None:
-    for field in ("point", "workload", "side"):
-        other: dict[str, Any] = {field: "other"}
-        for divided, row in (({}, other), (other, {})):
-            data = account_of(
-                WAITING,
-                divided=(divided_point({"preempted": 0.8}, **divided),),
-                divided_rows=(divided_row(**row),),
-            )
-            [found] = account_changes(data)
-            assert "mostly" not in found.details
-
-
-def test_io_is_the_reason_of_blocked_time() -> None:
-    rose = account_row("blocked", row="new-4")
+def test_a_finding_names_the_main_reason() -> None:
     point = account_point()
-    parts = [replace(each, contribution=abs(each.contribution)) for each in point.parts]
-    data = account_of(
-        rose,
-        points=(replace(point, parts=tuple(parts)),),
-        divided=(divided_point({"io": 0.3, "other": 0.1}),),
-        divided_rows=(divided_row("io"),),
+    parts = [
+        replace(each, mostly="preempted" if each.part == "waiting" else None)
+        for each in point.parts
+    ]
+    [found] = account_changes(account_of(WAITING, points=(replace(point, parts=tuple(parts)),)))
+    assert found.claim.startswith(
+        "groups=4: time that the workload's tasks waited for a CPU (mostly preempted) per message "
     )
-    [found] = account_changes(data)
-    assert found.details.endswith("; mostly by I/O (+30 pp in instrumented runs)")
 
 
 LONGER_BLOCKED = replace(BLOCKED, ratio=1.45, ci_low=1.35, ci_high=1.55)
