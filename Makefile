@@ -27,7 +27,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo docs man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording \
 	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-causes prove-mails prove-night prove-outbox prove-series prove-wakeup format bless clean
+	prove-account prove-causes prove-mails prove-night prove-outbox prove-series prove-wakeup format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -119,6 +119,10 @@ prove-boots: ## boot two kernels alternately in guests, with kills and power cut
 prove-outbox: ## kill the sender of mails before each system call: none twice, none lost (ten minutes)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.outbox $(OUTBOX_OPTIONS)
+
+prove-account: ## compare the time account with GNU time and perf (half a minute; needs root)
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) -m bench.account
 
 prove-causes: ## name ten planted causes of a slower workload (a quarter of an hour; needs root)
 	@scripts/setup test

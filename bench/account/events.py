@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Add up how long a command's tasks waited for a CPU, from the scheduler's events of perf."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+EVENTS = ("sched_switch", "sched_wakeup", "sched_wakeup_new", "sched_process_fork")
+
+_SAMPLE = re.compile(r"\s*(\d+)\.(\d{9}):\s+sched:(\w+):\s(.*)")
+_FORKED = re.compile(r".* pid=(\d+) child_comm=.* child_pid=(\d+)")
+_WOKEN = re.compile(r".* pid=(\d+) prio=")
+_SWITCHED = re.compile(
+    r".*prev_comm=(?P<from>.*) prev_pid=(?P<leaving>\d+) prev_prio=-?\d+ prev_state=(?P<state>\S+)"
+    r" ==> next_comm=(?P<to>.*) next_pid=(?P<coming>\d+)"
+)
+
+
+class Event(NamedTuple):
+    """One event.
+
+    :param first: the parent of a new task, the task that leaves a CPU, or the one that is woken
+    :param second: the new task, or the one that comes to the CPU; 0 for a wakeup
+    :param is_runnable: of a switch, whether the task that leaves goes on waiting for a CPU
+    """
+
+    name: str
+    ns: int
+    first: int
+    second: int = 0
+    is_runnable: bool = False
+
+
+def read_events(script: str) -> Iterator[Event]:
+    """Yield the events of ``perf script --ns -F time,event,trace``."""
+    for sample in filter(None, map(_SAMPLE.match, script.splitlines())):
+        now_ns, name, text = int(sample[1]) * 10**9 + int(sample[2]), sample[3], f" {sample[4]}"
+        if forked := _FORKED.match(text):
+            yield Event(name, now_ns, int(forked[1]), int(forked[2]))
+        elif switched := _SWITCHED.match(text):
+            leaving, state, coming = switched.group("leaving", "state", "coming")
+            yield Event(name, now_ns, int(leaving), int(coming), state.startswith("R"))
+        elif woken := _WOKEN.match(text):
+            yield Event(name, now_ns, int(woken[1]))
+
+
+def find_processes(script: str, command: str) -> list[int]:
+    """Return the pids of the processes with a name, in the order in which they ran first."""
+    pids = re.findall(rf"next_comm={re.escape(command)} next_pid=(\d+)", script)
+    return list(map(int, dict.fromkeys(pids)))
+
+
+class Waits(NamedTuple):
+    """The waits of a command's tasks.
+
+    :param seconds: their sum
+    :param switches: switches to them that perf saw
+    """
+
+    seconds: float
+    switches: int
+
+
+def add_up_waits(script: str, parent: int) -> Waits:
+    """Add up how long the descendants of a process waited for a CPU.
+
+    The end of a wait is unknown if the switch to the task was missed; such a wait is left out.
+
+    :param script: as for :func:`read_events`; the events of the whole machine
+    :param parent: pid of the process; it is not added up itself
+    """
+    own: set[int] = set()
+    since: dict[int, int] = {}
+    waited_ns = switches = 0
+    for event in read_events(script):
+        if event.name == "sched_process_fork":
+            if event.first in own or event.first == parent:
+                own.add(event.second)
+        elif event.name != "sched_switch":
+            if event.first in own:
+                since.setdefault(event.first, event.ns)
+        else:
+            if event.first in own:
+                since.pop(event.first, None)
+                if event.is_runnable:
+                    since[event.first] = event.ns
+            if event.second in own:
+                switches += 1
+                waited_ns += event.ns - since.pop(event.second, event.ns)
+    return Waits(waited_ns / 1e9, switches)
