@@ -87,13 +87,13 @@ def perf_stat(capture: Capture) -> Generator[str, None, str]:
     if not events:
         raise Skipped("no event can be counted: " + "; ".join(sorted(set(not_counted.values()))))
     recorder = capture.workload_pid
-    earlier = children_of(system, recorder)
     per_node = can_count_per_node(program, events[0])
     grouping = ["--per-node"] if per_node else []
     path = capture.folder / "perf_stat.csv"
     command = [program, "stat", "-a", *grouping, "-x,", "-e", ",".join(events), "-o"]
     with ExitStack() as stack:
         recording = stack.enter_context(perf_running([*command, str(path)]))
+        earlier = children_of(system, recorder)
         yield PREPARED
         processes = processes_by_pid(system).values()
         setup = find_own_children(system, processes, recorder, earlier).setup

@@ -247,6 +247,17 @@ def _real_hardware(contrast: Contrast) -> Step | None:
     )
 
 
+def _end_other_load(contrast: Contrast) -> Step | None:
+    if not contrast.has_caveat("other-load"):
+        return None
+    return Step(
+        id="other-load",
+        what="end the other load, and record again",
+        why="other commands used more of the CPUs on one side",
+        commands=contrast.rerun(),
+    )
+
+
 def _more_runs(contrast: Contrast) -> Step | None:
     if not any(_is_feasible(*each) for each in _undecided(contrast)):
         return None
@@ -579,6 +590,7 @@ RULES: tuple[Callable[[Contrast], Step | None], ...] = (
     nothing_shared,
     _no_results,
     _real_hardware,
+    _end_other_load,
     _interleave,
     _more_runs,
     _too_noisy,

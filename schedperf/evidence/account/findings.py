@@ -2,15 +2,16 @@
 """Report significant changes of the time of the workload's own tasks.
 
 Tasks that share CPUs wait longer if each one needs more CPU time; blocked tasks wait for others.
-So a change of waiting time is an effect if CPU time changed at least as much, and a change of
-blocked time is one if CPU time or waiting time did.
+So a change of waiting time is an effect if CPU time changed, too, unless waiting time changed
+significantly more; and so is a change of blocked time, if CPU time or waiting time changed.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from schedperf.evidence import finding
+from schedperf.evidence import caveat_rule, finding
+from schedperf.evidence.account.caveats import other_load_caveats
 from schedperf.evidence.account.record import (
     PARTS,
     Account,
@@ -47,6 +48,9 @@ MEANINGS: Mapping[Part, str] = {
 }
 
 
+caveat_rule("other_load", Account)(other_load_caveats)
+
+
 @finding("account_changes", Account)
 def account_changes(data: Account) -> Iterator[Finding]:
     """Yield the changed parts of the thread-time of each side, the largest contribution first."""
@@ -76,8 +80,11 @@ def _possible_causes(
             yield found
 
 
-def _can_cause(cause: AccountRow, effect: AccountRow) -> bool:
-    """Return whether the effect changed in the same direction, and not more, by its 95% CI."""
+def _can_cause(cause: RateRow, effect: RateRow) -> bool:
+    """Return whether both changed in one direction, the effect not significantly more.
+
+    That is, the 95% CI of the effect does not exclude the change of the cause.
+    """
     if not cause.changed or cause.ratio is None or effect.ci_low is None or effect.ci_high is None:
         return False
     if cause.ratio > 1.0:
@@ -88,7 +95,12 @@ def _can_cause(cause: AccountRow, effect: AccountRow) -> bool:
 @finding("sampled_waiting", Account)
 def sampled_waiting(data: Account) -> Iterator[Finding]:
     """Yield the changes of the sampled waiting time that tasks not sampled cannot explain."""
-    yield from (_describe_sampled(row) for row in data.sampled if row.changed)
+    rows = {row.identity: row for row in data.rows}
+    for row in (row for row in data.sampled if row.changed):
+        found = _describe_sampled(row)
+        cause = rows.get((row.side, row.workload, row.point, "cpu", row.basis))
+        is_effect = cause is not None and _can_cause(cause, row)
+        yield replace(found, bearing="effect") if is_effect else found
 
 
 def _identity(point: AccountPoint, change: PartChange) -> tuple[Hashable, ...]:

@@ -46,12 +46,10 @@ def _main_reason(point: AccountPoint, change: PartChange, divided: Divided) -> S
         if sub.part in reasons
     ]
     whole = sum(sub.contribution for sub in changes)
-    found = [
-        sub.part
-        for sub in changes
-        if sub.part in changed and _is_most(sub, whole) and whole * change.contribution > 0.0
-    ]
-    return found[0] if found else None
+    largest = max(changes, key=lambda sub: sub.contribution * whole, default=None)
+    if largest is None or largest.part not in changed or whole * change.contribution <= 0.0:
+        return None
+    return largest.part if _is_most(largest, whole) else None
 
 
 def _is_most(sub: SubPartChange, whole: float) -> bool:

@@ -71,9 +71,9 @@ def _notes_on_cost(times: SideOf[Times]) -> Iterator[str]:
     largest = max(shares, default=0.0)
     if largest > LARGEST_EXIT_SHARE:
         yield (
-            f"{times.name}: messages about tasks that ended on the machine took up to "
-            f"{100.0 * largest:.1f}% of a run's CPU time (5 us each); record with --without "
-            "account to end this"
+            f"{times.name}: messages about tasks that ended on the machine took an estimated "
+            f"{100.0 * largest:.1f}% of a run's CPU time (5 us each); to avoid this, record with "
+            "--without account"
         )
 
 

@@ -196,6 +196,16 @@ class OtherLoad(Struct, frozen=True, kw_only=True):
     command: Annotated[str, 'its name; "" for all other commands together']
     base: Annotated[float, "arithmetic mean over the runs of base, in s/run"]
     new: float
+    changed: Annotated[
+        bool | None,
+        "of all other commands together: whether their time differs significantly (5% false "
+        "discovery rate); null for one command, and if not tested",
+    ] = None
+    relative: Annotated[
+        float | None,
+        "of all other commands together: (new - base) / the CPU time per run of the workload's "
+        "tasks of base; null for one command, and if that is 0",
+    ] = None
 
 
 class Account(SectionData, frozen=True, kw_only=True):

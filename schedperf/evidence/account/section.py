@@ -74,7 +74,8 @@ def account(sides: Sequence[Side]) -> Account:
     sampled = compare_sampled(sides, points)
     return Account(
         sides=tuple(map(describe_side, loaded)),
-        points=tuple(with_main_reasons(points, divided)),
+        # The reasons are those of the command's tasks only.
+        points=tuple(points if True in have_server else with_main_reasons(points, divided)),
         rows=tuple(rows),
         sampled=sampled.rows,
         # The others of a run without its server include the server.

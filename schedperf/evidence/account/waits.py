@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from schedperf.evidence.account.capture import Seconds
 from schedperf.evidence.account.contributions import contributions
@@ -43,6 +43,10 @@ LARGEST_BYTES = 1 << 16
 # If fewer events of a side are missing, they do not matter.
 LEAST_MISSED = 0.01
 PARTS: tuple[SubPart, ...] = tuple(part for parts in SUB_PARTS.values() for part in parts)
+_NOT_TOLD_APART = (
+    "waits of throttled tasks are counted as preempted, because the kernel of a side does not tell "
+    "them apart (before Linux 6.18)"
+)
 # Every kernel shows it.
 ALWAYS: SubPart = "other"
 
@@ -96,10 +100,15 @@ class WaitsFile(Struct, frozen=True, kw_only=True):
 
 
 class WaitsOfRun(Struct, frozen=True, kw_only=True):
-    """The waits of a run, and the CPU time of its resource usage in s."""
+    """The waits of a run.
+
+    :param cpu_s: CPU time of its resource usage in s
+    :param times: time of each part in s
+    """
 
     cpu_s: float
     file: WaitsFile
+    times: Mapping[SubPart, float]
 
 
 class Divided(Struct, frozen=True, kw_only=True):
@@ -122,13 +131,35 @@ def parse_waits(content: bytes, where: str) -> WaitsFile:
 def divide_waits(sides: Sequence[Side]) -> Divided:
     """Compare the waits of the runs in which they were recorded, for each workload and point."""
     loaded = load_captured(sides, FOLDER, _read)
+    shows_throttled = {
+        "throttled" in run.content.times for captured in loaded for run in captured.runs
+    }
+    is_mixed = len(shows_throttled) > 1
+    if is_mixed:
+        loaded = [captured.having(_without_throttled) for captured in loaded]
     base, *others = loaded
     rows = [row for new in others for row in _compare(base, new)]
     return Divided(
         points=tuple(point for new in others for point in _points(base, new, rows)),
         rows=tuple(rows),
-        notes=(*_gaps(sides, loaded), *(note for side in loaded for note in _notes(side))),
+        notes=(
+            *_gaps(sides, loaded),
+            *(note for side in loaded for note in _notes(side)),
+            *((_NOT_TOLD_APART,) if is_mixed else ()),
+        ),
     )
+
+
+def _without_throttled(run: Captured[WaitsOfRun]) -> WaitsOfRun:
+    """Return the waits as a kernel before Linux 6.18 shows them.
+
+    A task that is throttled while it runs leaves its CPU in the state "running".
+    """
+    times = dict(run.content.times)
+    throttled_s = times.pop("throttled", 0.0)
+    if "preempted" in times:
+        times["preempted"] += throttled_s
+    return replace(run.content, times=times)
 
 
 def _read(side: Side, run: Run) -> WaitsOfRun:
@@ -138,7 +169,7 @@ def _read(side: Side, run: Run) -> WaitsOfRun:
     if not {"utime_s", "stime_s"} <= usage.keys():
         raise BundleError(f"{where}: run.json has no CPU time (expected rusage); record it again")
     file = parse_waits(side.bundle.read_captured(name, LARGEST_BYTES), where)
-    return WaitsOfRun(cpu_s=usage["utime_s"] + usage["stime_s"], file=file)
+    return WaitsOfRun(cpu_s=usage["utime_s"] + usage["stime_s"], file=file, times=file.times)
 
 
 def _gaps(sides: Sequence[Side], loaded: Sequence[SideOf[WaitsOfRun]]) -> Iterator[str]:
@@ -185,7 +216,8 @@ def _measures(run: Captured[WaitsOfRun]) -> Measures[DividedKind]:
     basis, count, per = divide_by(run)
     file = run.content.file
     measures: dict[tuple[DividedKind, Basis], Measure] = {
-        (part, basis): Measure(time_s / count, f"s/{per}") for part, time_s in file.times.items()
+        (part, basis): Measure(time_s / count, f"s/{per}")
+        for part, time_s in run.content.times.items()
     }
     measures["migrations", basis] = Measure(file.migrations / count, f"1/{per}")
     return measures
@@ -207,10 +239,10 @@ def _points(
 
 
 def _divide(row: DividedRow, runs: Sequence[Sequence[Captured[WaitsOfRun]]]) -> DividedPoint | None:
-    files = [run.content.file for side in runs for run in side]
-    parts = [part for part in PARTS if all(part in file.times for file in files)]
+    waits = [run.content for side in runs for run in side]
+    parts = [part for part in PARTS if all(part in each.times for each in waits)]
     changes = contributions(
-        row, runs, lambda waits: [*(waits.file.times[part] for part in parts), waits.cpu_s]
+        row, runs, lambda each: [*(each.times[part] for part in parts), each.cpu_s]
     )
     if changes is None:
         return None

@@ -323,7 +323,7 @@ def test_the_first_screen_of_an_example_answers_each_question(
         "Benchmarks": "1 of 1 worse",
         "Latency": "not measured",
         "Scheduler": "3 of 41 changed",
-        "Profile": "0 of 53 changed",
+        "Profile": "0 of 57 changed",
         "Memory": "0 of 28 changed",
         "Environment": "3 of 102 differ",
     }

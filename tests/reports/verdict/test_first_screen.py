@@ -45,7 +45,7 @@ QUOTED = re.compile(r" +'[^']+'( \\)?")
                 "n 2+2",
                 "2 boots per side of each workload",
                 "timings come from an emulator and do not predict real hardware",
-                "background load of 32% of the busy time",
+                "background load of 20% of the busy time",
                 "comparable: yes",
             ),
         ),

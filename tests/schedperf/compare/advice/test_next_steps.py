@@ -21,6 +21,7 @@ from schedperf.model.base_new import BaseNew
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf_collectors.recorder.options import make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
+from tests.schedperf.evidence.account.conftest import run_of
 from tests.schedperf.evidence.profile.records import make_event, profile_section
 from tests.test_golden import GOLDEN
 
@@ -29,6 +30,7 @@ Facts = dict[str, Any]
 Compare = Callable[..., Comparison]
 
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
+LOADS = (1.0, 1.1, 0.9, 1.0, 1.05)
 NOISE = ((0.5, 0.7, 0.6, 0.55, 0.65), (0.6, 0.8, 0.5, 0.7, 0.62))
 GUEST = {"kernel": {"cmdline": "virtme_hostname=virtme-ng ro quiet"}}
 OTHER_KERNEL = {"kernel": {"release": "6.13.0", "build_id": "ffff00"}}
@@ -285,6 +287,29 @@ def test_an_advised_command_is_one_short_line(compared: Compare, tmp_path: Path)
 
 
 EMULATED = {"virtualisation": {"kind": "qemu", "emulated": True, "grounds": "TCG"}, **GUEST}
+
+
+@pytest.mark.parametrize("used_s", [0.02, 4.0])
+def test_other_load_on_one_side_is_to_be_ended(
+    compared: Compare, tmp_path: Path, used_s: float
+) -> None:
+    def beside(side: str, cpu_s: float) -> list[Facts]:
+        used = [
+            {"others_cpu_s": cpu_s * noise, "others": []} for noise in (1.0, 1.1, 0.9, 1.0, 1.05)
+        ]
+        accounts = [run_of(changes=changes) for changes in used]
+        runs = in_rounds(TIMES, side=side)
+        return [{**run, **account} for run, account in zip(runs, accounts, strict=True)]
+
+    found = compared(
+        {"runs": beside("base", 0.02), "setup": ""},
+        {"runs": beside("new", used_s), "setup": SETUPS[0]},
+    )
+    if used_s < 1.0:
+        assert "other-load" not in ids(found)
+    else:
+        assert found.next_steps[0].id == "other-load"
+        assert shown(step(found, "other-load"), tmp_path) == ["schedperf rerun base.tar new.tar"]
 
 
 def test_two_settings_of_one_guest_stay_two_settings(compared: Compare, tmp_path: Path) -> None:

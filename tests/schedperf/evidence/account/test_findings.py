@@ -112,6 +112,15 @@ def test_sampled_waiting_is_a_lower_bound() -> None:
         assert not [*sampled_waiting(account_of(sampled=(sampled_row(changed=changed),)))]
 
 
+def test_sampled_waiting_is_an_effect_of_cpu_time_that_changed_as_much() -> None:
+    cpu = account_row("cpu", row="new-7", ratio=1.45)
+    [found] = sampled_waiting(account_of(cpu, sampled=(sampled_row(),)))
+    assert found.bearing == "effect"
+    less = account_row("cpu", row="new-7", ratio=1.1)
+    [found] = sampled_waiting(account_of(less, sampled=(sampled_row(),)))
+    assert found.bearing == "reason"
+
+
 def test_another_workload_or_point_is_no_cause_of_blocked_time() -> None:
     for field in ("workload", "point"):
         other: dict[str, Any] = {field: "other"}

@@ -27,6 +27,9 @@ def reason_of(
         ({"preempted": 0.1, "woken": 0.8}, "woken", "woken"),
         ({"preempted": 0.1, "yielded": 0.8}, "yielded", "yielded"),
         ({"throttled": 0.5}, "throttled", "throttled"),
+        # Two have half of the sum; the larger one is the main reason.
+        ({"preempted": 0.6, "woken": 0.7, "yielded": -0.3}, "woken", "woken"),
+        ({"preempted": 0.6, "woken": 0.7, "yielded": -0.3}, "preempted", None),
         # Not significant, too little, of another part, or in the other direction.
         ({"preempted": 0.8, "woken": 0.1}, "woken", None),
         ({"preempted": 0.4, "woken": 0.5}, "preempted", None),

@@ -106,6 +106,20 @@ def test_what_a_kernel_does_not_show_is_missing(analyse: Analyse, side: int) -> 
     assert "throttled" not in {row.kind for row in data.divided_rows}
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_throttled_waits_of_one_kernel_are_preempted_if_the_other_cannot_tell(
+    analyse: Analyse, side: int
+) -> None:
+    # The same waits: one kernel shows 4 s of them as throttled.
+    told = beside(*(divided_run(preempted=1.0 + at, throttled=4.0) for at in (0.0, 0.1)))
+    untold = beside(*(divided_run(preempted=5.0 + at, throttled=None) for at in (0.0, 0.1)))
+    data = analyse(*((told, untold) if side else (untold, told)))
+    assert part_of(data, "preempted").contribution == pytest.approx(0.0)
+    assert row_of(data, "preempted").ratio == pytest.approx(1.0)
+    assert any("are counted as preempted" in note for note in data.notes)
+    assert not any("counted as preempted" in note for note in analyse(told, told).notes)
+
+
 def test_a_fixed_amount_of_work_is_divided_per_run(analyse: Analyse) -> None:
     sides = [[{**run, "stdout": ""} for run in beside(divided_run())] for _ in range(2)]
     data = analyse(*sides, workload="make")

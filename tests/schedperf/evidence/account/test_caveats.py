@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Other load that differs between the sides is a caveat, with the commands that used the CPUs."""
+
+from typing import Any
+
+import pytest
+
+from schedperf.evidence.account.caveats import other_load_caveats
+from tests.schedperf.evidence.account.conftest import Analyse, run_of
+
+NOISE = (1.0, 1.02, 0.98, 1.01)
+
+
+def beside(used_s: float, command: str = "stress") -> list[Any]:
+    """Return runs beside a command that uses about this CPU time in s."""
+    return [
+        run_of(
+            changes={
+                "others": [{"command": command, "cpu_s": used_s * noise}],
+                "others_cpu_s": 0.1 * noise + used_s * noise,
+            }
+        )
+        for noise in NOISE
+    ]
+
+
+def texts(analyse: Analyse, base: list[Any], new: list[Any]) -> list[str]:
+    return [each.text for each in other_load_caveats(analyse(base, new))]
+
+
+def test_more_load_on_one_side_is_named(analyse: Analyse) -> None:
+    [text] = texts(analyse, beside(0.02), beside(4.0))
+    assert text == (
+        "other commands used 0.1203 s of CPU time per run on base and 4.11 s on new (stress), so "
+        "the result may be due to them"
+    )
+    # Less load may be the reason of an improvement.
+    [text] = texts(analyse, beside(4.0), beside(0.02))
+    assert "4.11 s of CPU time per run on base and 0.1203 s on new (stress)" in text
+
+
+@pytest.mark.parametrize(("base_s", "new_s"), [(4.0, 4.0), (0.02, 0.03)])
+def test_equal_load_and_a_small_difference_are_no_caveat(
+    analyse: Analyse, base_s: float, new_s: float
+) -> None:
+    assert texts(analyse, beside(base_s), beside(new_s)) == []
+
+
+def test_a_difference_that_noise_may_explain_is_no_caveat(analyse: Analyse) -> None:
+    new = beside(0.02)
+    new[0] = beside(9.0)[0]
+    assert texts(analyse, beside(0.02), new) == []
