@@ -197,7 +197,7 @@ def contributions_of(
 ) -> Iterator[tuple[Part, str]]:
     """Yield each part with its contribution and its main reason, the largest first.
 
-    ``+25 pp [-5.1, +54], mostly preempted``
+    ``+25 pp [-5.1, +54] (mostly preempted)``
 
     :param most_intervals: number of the first parts that have their interval
     """
@@ -205,7 +205,7 @@ def contributions_of(
     for rank, change in enumerate(changes):
         if change.part is not None:
             text = write_contribution(change, has_interval=rank < most_intervals)
-            yield change.part, ", ".join(filter(None, (text, change.remark)))
+            yield change.part, f"{text} ({change.remark})" if change.remark else text
 
 
 def sampled_of(point: AccountPoint, data: Account) -> list[SampledWaiting]:
