@@ -28,7 +28,6 @@ were too many to store, and of ``unresolved`` ones no parent was found; none of 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,15 +77,15 @@ def account(capture: Capture) -> Iterator[str]:
 def capture_account(system: System, capture: Capture) -> Iterator[str]:
     """Implement :func:`account` for any system.
 
-    :raises Skipped: the kernel has no taskstats, or this user may not read them
+    :raises Skipped: the kernel has no taskstats with CPU and waiting times, or this user may not
+        read them
     :raises InvalidRun: the server has ended before the run
     """
     server = read_server(capture.options)
     try:
         exits = Exits(system)
     except Unavailable as unavailable:
-        remedy = "" if os.geteuid() == 0 else "run as root"
-        raise Skipped(str(unavailable), remedy) from unavailable
+        raise Skipped(unavailable.reason, unavailable.remedy) from unavailable
     recorder = capture.workload_pid
     try:
         earlier = children_of(system, recorder)

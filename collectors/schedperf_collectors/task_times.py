@@ -16,6 +16,7 @@ the true values; ``exec_s``, divided by the CPU time of the resource usage, says
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -48,6 +49,8 @@ def capture_task_times(system: System, capture: Capture) -> Iterator[str]:
 
     :raises Skipped: the kernel does not count these times
     """
+    # Reading this clock makes the scheduler account for this thread's CPU time until now.
+    time.thread_time()
     own = _read(ValueFiles(system), "/proc/self/schedstat")
     # Kernels that do not count write only zeros; this process has used CPU time.
     if own is None or not own.exec_ns:

@@ -92,8 +92,8 @@ class Exits:
     def __init__(self, system: System) -> None:
         """Ask the kernel for the messages of all CPUs.
 
-        :raises Unavailable: the kernel has no taskstats or another version of them, or this user
-            may not read them
+        :raises Unavailable: the kernel has no taskstats, another version of them, or no CPU and
+            waiting times in them, or this user may not read them
         """
         self.commands: list[str] = []
         self.left_out = 0
@@ -118,7 +118,9 @@ class Exits:
             answer = dict(_attributes(self._ask(_GENL_ID_CTRL, _CTRL_CMD_GETFAMILY, name)))
             family = int.from_bytes(answer.get(_CTRL_ATTR_FAMILY_ID, b""), sys.byteorder)
             own = _attribute(_ATTR_PID, struct.pack("=I", os.getpid()))
-            _check_version(self._ask(family, _TASKSTATS_CMD_GET, own))
+            # Reading this clock makes the scheduler account for this thread's CPU time until now.
+            time.thread_time()
+            _check_own(self._ask(family, _TASKSTATS_CMD_GET, own))
             mask = _attribute(_ATTR_REGISTER_CPUMASK, cpus + b"\0")
             self._ask(family, _TASKSTATS_CMD_GET, mask)
             self._socket.settimeout(0)
@@ -214,7 +216,10 @@ def _refused(error: OSError) -> Unavailable:
         return Unavailable("this kernel has no taskstats (CONFIG_TASKSTATS)")
     if error.errno == errno.EINVAL:
         return Unavailable("taskstats do not work inside a pid or user namespace")
-    return unavailable("taskstats", error)
+    refused = unavailable("taskstats", error)
+    if error.errno == errno.EPERM:
+        refused.remedy = "run as root, or with CAP_NET_ADMIN"
+    return refused
 
 
 def _stats_of(attributes: bytes) -> bytes | None:
@@ -223,13 +228,23 @@ def _stats_of(attributes: bytes) -> bytes | None:
     return None if aggregate is None else dict(_attributes(aggregate)).get(_TYPE_STATS)
 
 
-def _check_version(attributes: bytes) -> None:
+def _check_own(attributes: bytes) -> None:
+    """Check the message about this process, which has used CPU time.
+
+    :raises Unavailable: its version is unknown, or the kernel leaves CPU and waiting time at 0
+    """
     stats = _stats_of(attributes) or b""
     version = int.from_bytes(stats[:2], sys.byteorder)
     if version < FIRST_VERSION or version == MOVED_VERSION or len(stats) < _FIELDS.size:
         raise Unavailable(
             f"version {version} of the kernel's taskstats (expected {FIRST_VERSION} or newer, "
             f"except {MOVED_VERSION})"
+        )
+    _, exec_ns, *_ = _FIELDS.unpack_from(stats)
+    if not exec_ns:
+        raise Unavailable(
+            "no CPU and waiting times in this kernel's taskstats",
+            "boot a kernel with CONFIG_TASK_DELAY_ACCT=y",
         )
 
 
