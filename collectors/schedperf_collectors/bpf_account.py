@@ -18,8 +18,10 @@ if it was in sched_yield(2), and CFS bandwidth throttled it if task_struct.throt
 accounting (run_delay), as in taskstats. A task in another state is blocked until its next wakeup:
 by ``io`` if the kernel counts it in iowait, by ``other`` if not. What the kernel does not show is
 ``null``. ``unfinished`` tasks still existed at the end; what they did last is in no sum, and that
-of tasks ``left_out`` for lack of memory is in none at all. ``missed`` is the number of events whose
-preceding event was not reported to BPF, so that the reason of a wait may be wrong.
+of tasks ``left_out`` for lack of memory is in none at all. ``missed`` is the number of events of a
+task whose preceding event was not reported to BPF, so that the reason of a wait may be wrong (a
+switch is an event of both of its tasks), plus the number of events that the kernel counts as missed
+by a program. One missed event may be in both numbers.
 """
 
 from __future__ import annotations
@@ -158,9 +160,12 @@ class Programs:
     def read(self) -> dict[str, Any]:
         """Return the sums and counts of waits.json.
 
-        :raises Unavailable: the kernel refuses to read the map
+        :raises Unavailable: the kernel refuses to read the map, or it is empty
         """
-        per_cpu = SUMS.iter_unpack(self._object.map("sums").read(U32.pack(0)) or b"")
+        content = self._object.map("sums").read(U32.pack(0))
+        if not content:
+            raise Unavailable("the map sums is empty")
+        per_cpu = SUMS.iter_unpack(content)
         numbers = [sum(column) for column in zip(*per_cpu)]
         ns, counts = numbers[: len(PARTS)], numbers[len(PARTS) : 2 * len(PARTS)]
         facts = dict(zip(FACTS, numbers[2 * len(PARTS) :]))

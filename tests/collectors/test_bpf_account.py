@@ -16,6 +16,7 @@ import pytest
 
 from schedperf.evidence.account.waits import WaitsFile, parse_waits
 from schedperf_collectors import bpf_account as module
+from schedperf_collectors.bpf.libbpf import BpfMap
 from schedperf_collectors.bpf_account import Programs, bpf_account
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kernel import cgroup_folder, cpu_cgroup
@@ -37,7 +38,7 @@ import os, sys, time
 os.sched_setaffinity(0, {{{cpu}}})
 child = os.fork()
 {body}
-print(open("/proc/self/schedstat").read().split()[1], flush=True)
+os.write(1, (open("/proc/self/schedstat").read().split()[1] + "\\n").encode())
 if not child:
     os._exit(0)
 os.waitpid(child, 0)
@@ -280,6 +281,22 @@ def test_only_the_command_is_recorded(recorder: Any, read_bundle: Any) -> None:
     found = recorded(read_bundle(recorder.folder / "a.tar"))
     assert (found.tasks, found.unfinished) == (1, 0)
     assert found.parts.other.seconds >= 0.6
+    # It never forks, but the kernel shows its waits.
+    assert found.parts.woken is not None
+    assert found.parts.preempted is not None
+    if platform.machine() in ARCHITECTURES_WITH_YIELD:
+        assert found.parts.yielded is not None
+
+
+@pytest.mark.usefixtures("_needs_bpf")
+def test_an_empty_map_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = Programs(os.getpid())
+    try:
+        monkeypatch.setattr(BpfMap, "read", lambda *_: None)
+        with pytest.raises(Unavailable, match="the map sums is empty"):
+            programs.read()
+    finally:
+        programs.close()
 
 
 def test_inside_a_pid_namespace_it_is_skipped(

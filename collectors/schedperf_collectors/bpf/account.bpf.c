@@ -3,12 +3,14 @@
  * How long the workload's tasks wait for a CPU and why, and how long they are blocked: programs at
  * BTF tracepoints.
  *
- * All events of a task follow one another, because each one is under the lock of its run queue, so
- * that its slot needs no lock. Sums are per CPU.
+ * A slot needs no lock, because the events of its task follow one another. Switches, wakeups and load
+ * balancing hold the lock of its run queue. A wakeup migrates the task after its last switch, and
+ * before it is queued. Fork comes before the first wakeup; at exec and exit the task runs itself,
+ * and is not preempted within the tracepoint. Sums are per CPU.
  *
  * The kernel's own sum (sched_info.run_delay) says how long a task has waited, and the events say
  * why. It contains a wait when the task has got a CPU, so it is read when the task leaves that CPU.
- * Tracepoints miss a few switches in thousand on some machines, which the sum contains.
+ * Tracepoint programs miss a few switches per thousand on some machines; run_delay includes them.
  */
 #include "bpf.h"
 
@@ -78,7 +80,7 @@ const volatile u32 recorder SEC(".rodata");
 
 /*
  * The programs count while the gate is open. The setup is the process that becomes the workload; it
- * exists before. It is 0 without one, and when it was found.
+ * exists before. 0: no setup, or already found.
  */
 struct control {
     u32 is_open;
@@ -147,6 +149,24 @@ INLINE u64 run_delay_of(struct task_struct *task)
     return exists(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
 }
 
+INLINE bool knows_yielded(void)
+{
+    struct pt_regs___x86 *x86 = 0;
+    struct pt_regs___arm64 *arm64 = 0;
+
+    return exists(x86->orig_ax) || exists(arm64->syscallno);
+}
+
+/* Records which waits the kernel shows, for each task: the first one may be the only one. */
+INLINE void note_facts(struct sums *sum, struct task_struct *task)
+{
+    struct task_struct___throttled *throttled = 0;
+
+    sum->knows_waiting = exists(task->sched_info.run_delay);
+    sum->knows_yielded = knows_yielded();
+    sum->knows_throttled = exists(throttled->throttled);
+}
+
 INLINE struct slot *take_slot(struct task_struct *task, enum part part)
 {
     struct sums *sum = sums_here();
@@ -155,6 +175,7 @@ INLINE struct slot *take_slot(struct task_struct *task, enum part part)
 
     if (!sum || !slot)
         return 0;
+    note_facts(sum, task);
     sum->tasks++;
     if (slot->task) {
         sum->without_slot++;
@@ -180,14 +201,6 @@ INLINE struct slot *find_slot(struct task_struct *task, enum part part)
         return 0;
     control.setup = 0;
     return take_slot(task, part);
-}
-
-INLINE bool knows_yielded(void)
-{
-    struct pt_regs___x86 *x86 = 0;
-    struct pt_regs___arm64 *arm64 = 0;
-
-    return exists(x86->orig_ax) || exists(arm64->syscallno);
 }
 
 /* Whether the current task is in sched_yield(): the registers of an interrupt have no such number. */
@@ -339,8 +352,6 @@ SEC("tp_btf/sched_wakeup_new") int sched_wakeup_new_btf(const u64 *ctx)
 SEC("tp_btf/sched_process_fork") int sched_process_fork_btf(const u64 *ctx)
 {
     struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-    struct task_struct___throttled *throttled = 0;
-    struct sums *sum;
 
     if (!control.is_open)
         return 0;
@@ -350,12 +361,6 @@ SEC("tp_btf/sched_process_fork") int sched_process_fork_btf(const u64 *ctx)
     if ((u32)child->tgid == recorder)
         return 0;
     take_slot(child, NEW);
-    sum = sums_here();
-    if (sum) {
-        sum->knows_waiting = exists(child->sched_info.run_delay);
-        sum->knows_yielded = knows_yielded();
-        sum->knows_throttled = exists(throttled->throttled);
-    }
     return 0;
 }
 
