@@ -7,7 +7,6 @@ and schedstat, see proc(5). Those of tasks that end meanwhile are in the message
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -67,7 +66,7 @@ class Server:
 
     def _in_cgroups(self, files: ValueFiles) -> Iterator[int]:
         for cgroup in self.cgroups:
-            for folder, _, names in os.walk(cgroup):
+            for folder, names in files.folders(cgroup):
                 if _PROCS in names:
                     pids = files.value(f"{folder}/{_PROCS}", _PROCS_LIMIT_BYTES) or ""
                     yield from map(int, pids.split())

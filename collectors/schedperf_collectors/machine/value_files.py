@@ -8,7 +8,7 @@ quarter of the time of a :class:`pathlib.Path` for each.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System, unavailable
@@ -39,7 +39,7 @@ class ValueFiles:
         try:
             descriptor = os.open(self._prefix + name, os.O_RDONLY | os.O_NONBLOCK)
             try:
-                content = os.read(descriptor, limit)
+                content = _read(descriptor, limit)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -63,12 +63,30 @@ class ValueFiles:
         except OSError:
             return []
 
+    def folders(self, top: str) -> Iterator[tuple[str, list[str]]]:
+        """Yield a directory and all below, each with the names of its files."""
+        for folder, _, names in os.walk(self._prefix + top):
+            yield folder[len(self._prefix) :], names
+
     def target(self, name: str) -> str | None:
         """Return the last part of a link's target; None if the link cannot be read."""
         try:
             return os.path.basename(os.readlink(self._prefix + name))  # noqa: PTH115, PTH119 # fast
         except OSError:
             return None
+
+
+def _read(descriptor: int, limit: int) -> bytes:
+    """Return up to ``limit`` bytes of a file."""
+    content = os.read(descriptor, limit)
+    if limit <= VALUE_LIMIT_BYTES:
+        return content
+    # A file of /proc or of a cgroup returns at most one page per read (seq_file).
+    parts = [content]
+    while parts[-1]:
+        limit -= len(parts[-1])
+        parts.append(os.read(descriptor, limit))
+    return b"".join(parts)
 
 
 def format_table(columns: Sequence[str], rows: Iterable[Row]) -> bytes:

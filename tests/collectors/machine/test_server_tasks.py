@@ -121,6 +121,12 @@ def test_processes_of_a_cgroup_and_of_those_below_belong(tmp_path: Path) -> None
     assert Server({}, (str(tmp_path / "gone"),)).processes(FILES, tree) == frozenset()
 
 
+def test_cgroups_are_those_of_the_system(make_system: Callable[..., System]) -> None:
+    system = make_system({"sys/fs/cgroup/a/cgroup.procs": "10\n", "sys/fs/cgroup/a/b/x": "11\n"})
+    tree = processes({10: 1, 11: 1})
+    assert Server({}, ("/sys/fs/cgroup/a",)).processes(ValueFiles(system), tree) == {10}
+
+
 def test_settings_keep_a_server() -> None:
     server = Server({10: 5, 11: 7}, ("/sys/fs/cgroup/a b", "/c:d"))
     assert read_server(to_options(server)) == server
