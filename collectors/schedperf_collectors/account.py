@@ -108,7 +108,7 @@ def capture_account(system: System, capture: Capture) -> Iterator[str]:
         record = {
             "schema": SCHEMA,
             "exits": len(exits) + exits.left_out,
-            "lost": exits.lost(system),
+            "lost": exits.lost(),
             "left_out": exits.left_out,
             **_account(ended, before, running, exits.commands, recorder),
         }

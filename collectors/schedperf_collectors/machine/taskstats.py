@@ -97,6 +97,8 @@ class Exits:
         """
         self.commands: list[str] = []
         self.left_out = 0
+        self._system = system
+        self._drops_before: int | None = 0
         self._numbers: dict[bytes, int] = {}
         self._table = array("Q")
         try:
@@ -194,13 +196,21 @@ class Exits:
         self.read()
         self._table = array("Q")
         self.left_out = 0
+        self._drops_before = self._drops()
 
-    def lost(self, system: System) -> int | None:
+    def lost(self) -> int | None:
+        """Return how many messages since :meth:`forget` were dropped; None if that is unknown."""
+        drops = self._drops()
+        if drops is None or self._drops_before is None:
+            return None
+        return drops - self._drops_before
+
+    def _drops(self) -> int | None:
         """Return how many messages the kernel has dropped; None if it does not say so."""
         inode = str(os.fstat(self._socket.fileno()).st_ino)
         with contextlib.suppress(Unavailable):
             # sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
-            for line in system.text("/proc/net/netlink").splitlines():
+            for line in self._system.text("/proc/net/netlink").splitlines():
                 *_, drops, number = line.split()
                 if number == inode:
                     return int(drops)

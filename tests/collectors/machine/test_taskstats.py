@@ -275,19 +275,44 @@ def test_another_error_is_raised(read: Callable[..., Exits]) -> None:
         read(errno.EBADF)
 
 
+def netlink_table(inode: int, drops: int, digits: str = "") -> dict[str, str]:
+    """/proc/net/netlink with two sockets; ``digits`` are appended to the inode of the second."""
+    row = "0000000000000000 16  4242       00000000 0        0        0     2        "
+    table = (
+        "sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode\n"
+        f"{row}5        1{inode} \n"
+        f"{row}{drops}        {inode}{digits}  \n"
+    )
+    return {"proc/net/netlink": table}
+
+
 def test_lost_messages_are_those_of_this_socket(
     read: Callable[..., Exits], kernel: Kernel, make_system: Callable[..., System]
 ) -> None:
     exits = read()
     inode = os.fstat(kernel.fileno()).st_ino
-    table = (
-        "sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode\n"
-        "0000000000000000 16  4242       00000000 0        0        0     2        5        1{0} \n"
-        "0000000000000000 16  1234       00000000 0        0        0     2        7        {0}  \n"
-    )
-    assert exits.lost(make_system({})) is None
-    assert exits.lost(make_system({"proc/net/netlink": table.format(inode)})) == 7
-    assert exits.lost(make_system({"proc/net/netlink": table.format(f"{inode}1")})) is None
+    assert exits.lost() is None
+    make_system(netlink_table(inode, 7))
+    assert exits.lost() == 7
+    make_system(netlink_table(inode, 7, digits="1"))
+    assert exits.lost() is None
+
+
+def test_messages_that_were_lost_before_are_forgotten(
+    read: Callable[..., Exits], kernel: Kernel, make_system: Callable[..., System]
+) -> None:
+    exits = read()
+    inode = os.fstat(kernel.fileno()).st_ino
+    make_system(netlink_table(inode, 7))
+    exits.forget()
+    assert exits.lost() == 0
+    make_system(netlink_table(inode, 9))
+    assert exits.lost() == 2
+    # How many were lost before is not known.
+    make_system({"proc/net/netlink": ""})
+    exits.forget()
+    make_system(netlink_table(inode, 9))
+    assert exits.lost() is None
 
 
 @pytest.mark.parametrize("version", [12, 13, 14, 16, 17])
