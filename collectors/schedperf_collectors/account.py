@@ -28,7 +28,6 @@ were too many to store, and of ``unresolved`` ones no parent was found; none of 
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +40,7 @@ from schedperf_collectors.machine.before_command import (
     children_of,
     processes_by_pid,
 )
-from schedperf_collectors.machine.processes import TICKS_PER_S, Process
+from schedperf_collectors.machine.processes import Process
 from schedperf_collectors.machine.sampling import repeated
 from schedperf_collectors.machine.server_tasks import (
     RunningTask,
@@ -51,7 +50,7 @@ from schedperf_collectors.machine.server_tasks import (
     server_use,
 )
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.machine.task_tree import LATE_US, Tree
+from schedperf_collectors.machine.task_tree import Tree, is_same
 from schedperf_collectors.machine.taskstats import Exit, Exits
 from schedperf_collectors.machine.value_files import ValueFiles
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, InvalidRun, Skipped, collector
@@ -78,7 +77,7 @@ def capture_account(system: System, capture: Capture) -> Iterator[str]:
     """Implement :func:`account` for any system.
 
     :raises Skipped: the kernel has no taskstats with CPU and waiting times, or this user may not
-        read them
+        read them, or the times of the server
     :raises InvalidRun: the server has ended before the run
     """
     server = read_server(capture.options)
@@ -113,7 +112,7 @@ def capture_account(system: System, capture: Capture) -> Iterator[str]:
             **_account(ended, before, running, exits.commands, recorder),
         }
         if first is not None:
-            used = server_use(first.running, last.running, ended.server)
+            used = server_use(first.running, last.running, ended.server, since_us=before.listing_us)
             record["server"] = _in_seconds(used)
     finally:
         exits.close()
@@ -138,13 +137,16 @@ def _server_before(system: System, server: Server, before: Before) -> _ServerTas
     """Return the server right before the command.
 
     :raises InvalidRun: the server has ended
+    :raises Skipped: the times of its tasks cannot be read
     """
     files = ValueFiles(system)
     pids = server.processes(files, before.processes)
     tasks = read_tasks(files, pids)
-    if not tasks:
-        raise InvalidRun("the server has ended", "start it again, and give its new pid")
-    return _ServerTasks(pids, tasks)
+    if tasks:
+        return _ServerTasks(pids, tasks)
+    if any(files.names(f"/proc/{pid}/task") for pid in pids):
+        raise Skipped("the server's /proc/PID/task/TID/schedstat cannot be read")
+    raise InvalidRun("the server has ended", "start it again, and give its new pid")
 
 
 def _server_after(
@@ -299,20 +301,13 @@ def _others(
     for pid, tasks in ended.items():
         leaders = [task for task in tasks if task.pid == pid]
         # The time of a process that still exists includes that of its tasks that have ended.
-        if pid in after and (not leaders or _is_same(after[pid], leaders[-1])):
+        if pid in after and (not leaders or is_same(leaders[-1], after[pid].began_us)):
             continue
         used_s = sum(task.exec_ns for task in tasks) / 1e9
         if pid in before.processes:
             used_s = max(0.0, used_s - _cpu_s(before.processes[pid]))
         is_own = pid in own or tasks[-1].parent in before.collectors
         yield commands[tasks[-1].command], is_own, used_s
-
-
-def _is_same(process: Process, leader: Exit) -> bool:
-    """Return whether a process is the one that has ended, and not a later one with its pid."""
-    since_boot_us = (time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()) * 1e6
-    began_us = process.began_ticks / TICKS_PER_S * 1e6 - since_boot_us
-    return abs(began_us - (leader.seen_us - leader.lifetime_us)) < LATE_US
 
 
 def _cpu_s(process: Process) -> float:

@@ -13,16 +13,19 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
 from schedperf_collectors import account as module
-from schedperf_collectors.account import account
+from schedperf_collectors.account import account, capture_account
 from schedperf_collectors.machine.orphans import Moment, adopt_orphans, end_orphans
 from schedperf_collectors.machine.processes import TICKS_PER_S, read_process
 from schedperf_collectors.machine.server_tasks import Server, to_options
+from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, InvalidRun, Skipped
+from tests.collectors.fake_processes import stat_of
 
 pytestmark = pytest.mark.system
 
@@ -345,6 +348,22 @@ def test_a_server_that_has_ended_makes_the_run_invalid(capture: Capture) -> None
     running = account(replace(capture, options=options))
     assert next(running) == PREPARED
     with pytest.raises(InvalidRun, match="the server has ended"):
+        next(running)
+
+
+def test_times_of_a_server_that_cannot_be_read_are_no_end_of_it(
+    capture: Capture, make_system: Callable[..., System], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = 9
+    stat = stat_of(server, "server", parent=1)
+    # A kernel without schedstat.
+    system = make_system({f"proc/{server}/stat": stat, f"proc/{server}/task/{server}/stat": stat})
+    no_exits = SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(module, "Exits", lambda _: no_exits)
+    options = to_options(Server({server: 0}, ()))
+    running = capture_account(system, replace(capture, options=options))
+    assert next(running) == PREPARED
+    with pytest.raises(Skipped, match="the server's /proc/PID/task/TID/schedstat cannot be read"):
         next(running)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from schedperf_collectors.machine.own_children import find_own_children
-from schedperf_collectors.machine.processes import TICKS_PER_S, Process, all_processes
+from schedperf_collectors.machine.processes import Process, all_processes, since_boot_us
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.value_files import ValueFiles
 
@@ -31,12 +31,14 @@ class Setup:
 class Before:
     """The machine right before the command.
 
-    :param since_us: the time, on the monotonic clock
+    :param listing_us: when the listing of the processes began, since boot
+    :param since_us: when it had ended, on the monotonic clock
     :param processes: all processes, by pid
     :param collectors: pids of the recorder's collectors
     :param setup: the setup's process; None without a setup
     """
 
+    listing_us: int
     since_us: int
     processes: Mapping[int, Process]
     collectors: frozenset[int]
@@ -48,11 +50,13 @@ class Before:
 
         :param earlier: children of the recorder that existed before the setup, e.g. a service
         """
+        listing_us = since_boot_us()
         processes = processes_by_pid(system)
         children = find_own_children(system, processes.values(), recorder, earlier)
         first = children.setup
         setup = None if first is None else _read_setup(ValueFiles(system), first)
-        return cls(time.monotonic_ns() // 1000, processes, children.collectors, setup)
+        since_us = time.monotonic_ns() // 1000
+        return cls(listing_us, since_us, processes, children.collectors, setup)
 
     @property
     def outside(self) -> frozenset[int]:
@@ -73,6 +77,6 @@ def children_of(system: System, parent: int) -> frozenset[int]:
 
 
 def _read_setup(files: ValueFiles, process: Process) -> Setup:
-    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - process.began_ticks / TICKS_PER_S
+    lifetime_us = since_boot_us() - process.began_us
     execution, waiting, *_ = (files.value(f"/proc/{process.pid}/schedstat") or "0 0").split()
-    return Setup(process, round(age_s * 1e6), int(execution), int(waiting))
+    return Setup(process, lifetime_us, int(execution), int(waiting))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,16 @@ class Process:
     began_ticks: int
     used: Used
     used_by_children: Used
+
+    @property
+    def began_us(self) -> int:
+        """Return its start in us since boot, rounded down to a tick."""
+        return self.began_ticks * 1_000_000 // TICKS_PER_S
+
+
+def since_boot_us() -> int:
+    """Return the current time on the clock of the starts of processes."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 def pids(proc: Path = PROC) -> list[int]:

@@ -7,18 +7,21 @@ and schedstat, see proc(5). Those of tasks that end meanwhile are in the message
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schedperf_collectors.machine.processes import TICKS_PER_S, Process, parse_stat
-from schedperf_collectors.machine.task_tree import LATE_US
+from schedperf_collectors.machine.processes import (
+    TICKS_PER_S,
+    Process,
+    parse_stat,
+    since_boot_us,
+)
+from schedperf_collectors.machine.task_tree import LATE_US, began_since_boot_us, is_same
 from schedperf_collectors.machine.taskstats import Exit
 from schedperf_collectors.machine.value_files import ValueFiles
 
-# The start of a task is known in ticks.
 _TICK_US = 1_000_000 // TICKS_PER_S
 _FIELDS = (
     "lifetime_us", "exec_ns", "waiting_ns", "user_us", "system_us", "minor_faults", "major_faults",
@@ -120,8 +123,7 @@ def _read_task(files: ValueFiles, folder: str) -> RunningTask | None:
         return None
     execution, waiting, *_ = map(int, schedstat.split())
     process = parse_stat(0, stat)
-    began_us = process.began_ticks * _TICK_US
-    seen_us = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+    began_us, seen_us = process.began_us, since_boot_us()
     used = {
         "lifetime_us": seen_us - began_us,
         "exec_ns": execution,
@@ -135,17 +137,24 @@ def _read_task(files: ValueFiles, folder: str) -> RunningTask | None:
 
 
 def server_use(
-    before: Mapping[int, RunningTask], after: Mapping[int, RunningTask], ended: Iterable[Exit]
+    before: Mapping[int, RunningTask],
+    after: Mapping[int, RunningTask],
+    ended: Iterable[Exit],
+    *,
+    since_us: int,
 ) -> Counter[str]:
     """Return what a server's tasks used between two readings, with the names of :class:`Exit`.
 
-    ``tasks`` is their number.
+    ``tasks`` is their number. A task that began before ``since_us``, but is not in ``before``, has
+    joined the server later, e.g. with a process that was moved to its cgroup, and is left out.
 
     :param before: tasks of the first reading, by tid
     :param after: tasks of the second reading
     :param ended: tasks that ended since the first reading, in the order of their messages
+    :param since_us: time since boot, not later than the listing of the tasks for the first reading
     """
-    first_us = min((task.seen_us for task in before.values()), default=0)
+    # The start of a running task is known in ticks.
+    first_us = since_us - _TICK_US
     earlier, still = dict(before), dict(after)
     sums = Counter[str]()
     for task in ended:
@@ -153,15 +162,15 @@ def server_use(
         # A pid is used again at most after its task has ended.
         if begun is not None and task.lifetime_us + LATE_US < begun.used["lifetime_us"]:
             begun = None
-        sums.update(_used({name: getattr(task, name) for name in _FIELDS}, begun))
-        # It ended after the second reading, too.
-        if task.pid in still and _began_together(task, still[task.pid]):
+        if begun is not None or began_since_boot_us(task) >= first_us:
+            sums.update(_used({name: getattr(task, name) for name in _FIELDS}, begun))
+        # It may also have ended after the second reading.
+        if task.pid in still and is_same(task, still[task.pid].began_us):
             del still[task.pid]
     for tid, running in still.items():
         begun = earlier.get(tid)
         if begun is None or begun.began_us != running.began_us:
-            # Something that joined the server later, e.g. a process that was moved to its cgroup.
-            if running.began_us < first_us - _TICK_US:
+            if running.began_us < first_us:
                 continue
             begun = None
         sums.update(_used(running.used, begun))
@@ -176,8 +185,3 @@ def _used(total: Mapping[str, int], begun: RunningTask | None) -> dict[str, int]
     """
     before = {} if begun is None else begun.used
     return {"tasks": 1, **{name: max(0, total[name] - before.get(name, 0)) for name in _FIELDS}}
-
-
-def _began_together(task: Exit, running: RunningTask) -> bool:
-    since_boot_us = round((time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()) * 1e6)
-    return abs(task.seen_us + since_boot_us - task.lifetime_us - running.began_us) < LATE_US

@@ -10,10 +10,12 @@ none, the last one before it.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from schedperf_collectors.machine.processes import since_boot_us
 from schedperf_collectors.machine.taskstats import Exit
 
 # Messages are read late, by the interval between two readings and more on a busy machine, so a
@@ -158,5 +160,22 @@ def owner_of_running(
     return None
 
 
+def began_since_boot_us(ended: Exit) -> int:
+    """Return the start of an ended task on the clock of :attr:`Process.began_us`.
+
+    It may be late by :data:`LATE_US`, but not early.
+    """
+    return _began_us(ended) + since_boot_us() - time.monotonic_ns() // 1000
+
+
+def is_same(ended: Exit, began_us: int) -> bool:
+    """Return whether an ended task is a running one with its id, and not an earlier one.
+
+    :param began_us: start of the running task since boot
+    """
+    return abs(began_since_boot_us(ended) - began_us) < LATE_US
+
+
 def _began_us(ended: Exit) -> int:
+    """Return its start on the monotonic clock."""
     return ended.seen_us - ended.lifetime_us

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,17 +45,23 @@ def ended(tid: int, lifetime_us: int, exec_ns: int, waiting_ns: int = 0) -> Exit
     return Exit(tid, tid, 1, seen_us, lifetime_us, exec_ns, waiting_ns, 0, 0, 5, 0, 0)
 
 
+def use(
+    before: Mapping[int, RunningTask], after: Mapping[int, RunningTask], exits: Sequence[Exit]
+) -> Counter[str]:
+    return server_use(before, after, exits, since_us=FIRST_US)
+
+
 def test_a_task_that_stays_used_the_difference() -> None:
     before = {7: running(1_000_000, FIRST_US, exec_ns=500, waiting_ns=90)}
     after = {7: running(1_000_000, SECOND_US, exec_ns=800, waiting_ns=100)}
-    used = server_use(before, after, [])
+    used = use(before, after, [])
     assert (used["tasks"], used["exec_ns"], used["waiting_ns"]) == (1, 300, 10)
     assert (used["lifetime_us"], used["minor_faults"]) == (SECOND_US - FIRST_US, 0)
 
 
 def test_a_task_that_ended_used_what_its_message_says_less_what_it_had_used() -> None:
     before = {7: running(FIRST_US - 2_000_000, FIRST_US, exec_ns=500, waiting_ns=90)}
-    used = server_use(before, {}, [ended(7, 2_500_000, exec_ns=900, waiting_ns=95)])
+    used = use(before, {}, [ended(7, 2_500_000, exec_ns=900, waiting_ns=95)])
     assert (used["tasks"], used["exec_ns"], used["waiting_ns"]) == (1, 400, 5)
     assert (used["lifetime_us"], used["minor_faults"]) == (500_000, 2)
 
@@ -63,7 +70,7 @@ def test_a_tid_that_is_used_again_is_two_tasks() -> None:
     before = {7: running(FIRST_US - 2_000_000, FIRST_US, exec_ns=500)}
     exits = [ended(7, 2_500_000, exec_ns=900), ended(7, 1_000_000, exec_ns=50)]
     after = {7: running(SECOND_US - 200_000, SECOND_US, exec_ns=9)}
-    used = server_use(before, after, exits)
+    used = use(before, after, exits)
     assert (used["tasks"], used["exec_ns"]) == (3, 400 + 50 + 9)
     assert used["lifetime_us"] == 500_000 + 1_000_000 + 200_000
 
@@ -72,27 +79,44 @@ def test_a_tid_is_used_again_by_a_task_that_ended_although_the_message_of_the_fi
     None
 ):
     before = {7: running(FIRST_US - 60_000_000, FIRST_US, exec_ns=500)}
-    used = server_use(before, {}, [ended(7, 1_000_000, exec_ns=50)])
+    used = use(before, {}, [ended(7, 1_000_000, exec_ns=50)])
     assert (used["tasks"], used["exec_ns"], used["lifetime_us"]) == (1, 50, 1_000_000)
 
 
 def test_a_task_that_ended_right_after_the_second_reading_is_counted_once() -> None:
     before = {7: running(SECOND_US - 9_000_000, FIRST_US + 0, exec_ns=500)}
     after = {7: running(SECOND_US - 9_000_000, SECOND_US - 1000, exec_ns=800)}
-    used = server_use(before, after, [ended(7, 9_000_000, exec_ns=850)])
+    used = use(before, after, [ended(7, 9_000_000, exec_ns=850)])
     assert (used["tasks"], used["exec_ns"]) == (1, 350)
 
 
 def test_a_task_that_was_there_before_but_joined_later_is_left_out() -> None:
     before = {7: running(1_000_000, FIRST_US)}
     after = {8: running(2_000_000, SECOND_US, exec_ns=800)}
-    assert not server_use(before, after, [])
+    assert not use(before, after, [])
+
+
+def test_a_task_that_joined_later_and_ended_is_left_out() -> None:
+    before = {7: running(1_000_000, FIRST_US)}
+    lifetime_us = SECOND_US - FIRST_US + 60_000_000
+    assert not use(before, {}, [ended(8, lifetime_us, exec_ns=800)])
+    # It may also have ended after the second reading.
+    after = {8: running(SECOND_US - lifetime_us, SECOND_US, exec_ns=700)}
+    assert not use(before, after, [ended(8, lifetime_us, exec_ns=800)])
+
+
+def test_a_task_that_began_between_the_listing_and_the_first_reading_is_not_left_out() -> None:
+    before = {7: running(1_000_000, FIRST_US + 900_000)}
+    after = {8: running(FIRST_US + 300_000, SECOND_US, exec_ns=800)}
+    exits = [ended(9, SECOND_US - FIRST_US - 400_000, exec_ns=50)]
+    used = use(before, after, exits)
+    assert (used["tasks"], used["exec_ns"]) == (2, 850)
 
 
 def test_values_never_become_negative() -> None:
     before = {7: running(1_000_000, FIRST_US, exec_ns=500, waiting_ns=90)}
     after = {7: running(1_000_000, FIRST_US - 1, exec_ns=400, waiting_ns=80)}
-    used = server_use(before, after, [])
+    used = use(before, after, [])
     assert (used["exec_ns"], used["waiting_ns"], used["lifetime_us"]) == (0, 0, 0)
 
 
@@ -156,7 +180,7 @@ def test_all_threads_of_a_process_are_read(wait_for: WaitFor) -> None:
         process.kill()
         process.wait()
     assert before.keys() == after.keys()
-    used = server_use(before, after, [])
+    used = server_use(before, after, [], since_us=before[process.pid].seen_us)
     assert used["tasks"] == 2
     assert used["exec_ns"] > 50_000_000
     assert used["lifetime_us"] * 1000 > used["exec_ns"] + used["waiting_ns"]
