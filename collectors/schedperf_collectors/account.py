@@ -18,6 +18,7 @@ With ``--workload-pid`` and its siblings, the tasks of a server that was started
 recording are added up, too, under ``server``: from /proc before and after the run, and from the
 messages of those that end.
 
+``others`` are commands with at least 0.1% of ``others_cpu_s``, at most :data:`MOST_OTHERS`.
 ``commands`` are the names of the workload's tasks when they ended, at most :data:`MOST_COMMANDS`,
 those with the most CPU time first. ``exec_s`` is CPU time as the scheduler counts it, ``user_s``
 and ``system_s`` are by ticks. ``exits`` is the number of messages, which are about all tasks of the
@@ -59,8 +60,10 @@ SCHEMA = "schedperf/account/1"
 READ_EVERY_S = (0.05, 0.05)
 LARGEST_SHARE = 0.05
 # Commands of the list of others, and of the workload.
-MOST_OTHERS = 20
+MOST_OTHERS = 100
 MOST_COMMANDS = 100
+# Share of the others' CPU time that a command in their list has.
+LEAST_SHARE = 0.001
 
 
 @collector(
@@ -226,15 +229,24 @@ def _account(
             own_s += used_s
         elif used_s > 0.0:
             others_s[command] += used_s
-    most = sorted(others_s.items(), key=lambda each: -each[1])[:MOST_OTHERS]
     return {
         "unresolved": ended.unresolved,
         "commands": [command for command, _ in used_by.most_common(MOST_COMMANDS)],
         **_in_seconds(sums),
         "recorder_cpu_s": own_s,
         "others_cpu_s": sum(others_s.values()),
-        "others": [{"command": command, "cpu_s": used_s} for command, used_s in most],
+        "others": list_others(others_s),
     }
+
+
+def list_others(used_s: Mapping[str, float]) -> list[dict[str, object]]:
+    """Return the rows of commands with at least :data:`LEAST_SHARE` of the CPU time, most first.
+
+    :param used_s: CPU time in s by command
+    """
+    least_s = LEAST_SHARE * sum(used_s.values())
+    most = sorted(used_s.items(), key=lambda each: -each[1])[:MOST_OTHERS]
+    return [{"command": command, "cpu_s": each} for command, each in most if each >= least_s]
 
 
 def _in_seconds(sums: Counter[str]) -> dict[str, float]:

@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from schedperf.evidence.account.capture import MOST_OTHERS
 from schedperf_collectors import account as module
-from schedperf_collectors.account import account, capture_account
+from schedperf_collectors.account import account, capture_account, list_others
 from schedperf_collectors.machine.orphans import Moment, adopt_orphans, end_orphans
 from schedperf_collectors.machine.processes import TICKS_PER_S, read_process
 from schedperf_collectors.machine.server_tasks import Server, to_options
@@ -200,6 +201,13 @@ def wait_for_use(pid: int, used_s: float, wait_for: WaitFor) -> None:
     wait_for(lambda: cpu_s(pid) > first_s + used_s)
 
 
+@pytest.fixture
+def _list_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of others has all of them."""
+    monkeypatch.setattr(module, "MOST_OTHERS", 1_000_000)
+    monkeypatch.setattr(module, "LEAST_SHARE", 0.0)
+
+
 def of_commands(found: Account) -> dict[str, float]:
     return {row["command"]: row["cpu_s"] for row in found["others"]}
 
@@ -242,10 +250,10 @@ def running_beside(folder: Path, wait_for: WaitFor) -> Iterator[int]:
         process.wait()
 
 
+@pytest.mark.usefixtures("_list_all")
 def test_what_runs_beside_the_workload_is_among_the_others(
-    run: Run, tmp_path: Path, wait_for: WaitFor, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, wait_for: WaitFor
 ) -> None:
-    monkeypatch.setattr(module, "MOST_OTHERS", 1_000_000)
     seen: list[float] = []
 
     def children() -> int:
@@ -281,6 +289,20 @@ def test_only_the_largest_others_are_listed(
     assert found["others_cpu_s"] >= found["others"][0]["cpu_s"] > 0
 
 
+def test_others_are_all_with_a_thousandth_of_their_time() -> None:
+    used_s = {f"c{number}": 1.0 for number in range(60)}
+    rows = list_others({"small": 0.06, "large": 10.0, "tiny": 0.03, **used_s})
+    assert [row["command"] for row in rows] == ["large", *used_s]
+    # 0.1% of 70.07 s.
+    rows = list_others({"small": 0.0702, "large": 10.0, **used_s})
+    assert rows[-1] == {"command": "small", "cpu_s": 0.0702}
+    most = list_others({f"c{number}": 1.0 for number in range(200)})
+    # What a report accepts.
+    assert len(most) == MOST_OTHERS == 100
+    assert list_others({}) == []
+
+
+@pytest.mark.usefixtures("_list_all")
 def test_times_of_a_server_are_those_of_the_scheduler(run: Run, wait_for: WaitFor) -> None:
     seen: list[tuple[float, float]] = []
 
@@ -313,10 +335,10 @@ def test_times_of_a_server_are_those_of_the_scheduler(run: Run, wait_for: WaitFo
     assert found["others_cpu_s"] == pytest.approx(sum(of_commands(found).values()))
 
 
+@pytest.mark.usefixtures("_list_all")
 def test_what_a_server_starts_is_its_own_and_not_among_the_others(
-    run: Run, tmp_path: Path, wait_for: WaitFor, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, wait_for: WaitFor
 ) -> None:
-    monkeypatch.setattr(module, "MOST_OTHERS", 1_000_000)
 
     def children() -> int:
         # It may be empty for a moment.
