@@ -36,8 +36,7 @@ from typing import Any
 from schedperf_collectors.bpf.libbpf import BpfObject, Candidate, load_what_works
 from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.before_command import children_of, processes_by_pid
-from schedperf_collectors.machine.own_children import find_own_children
+from schedperf_collectors.machine.before_command import children_of, find_setup
 from schedperf_collectors.machine.pid_namespace import global_pid
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
@@ -100,8 +99,7 @@ def capture_waits(system: System, capture: Capture) -> Generator[str, None, None
     try:
         earlier = children_of(system, recorder)
         yield PREPARED
-        processes = processes_by_pid(system).values()
-        setup = find_own_children(system, processes, recorder, earlier).setup
+        setup = find_setup(system, recorder, earlier)
         programs.open_gate(0 if setup is None else setup.pid)
         began_s = time.monotonic()
         yield BEGUN

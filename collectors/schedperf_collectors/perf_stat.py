@@ -32,9 +32,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schedperf_collectors.machine.before_command import children_of, processes_by_pid
+from schedperf_collectors.machine.before_command import children_of, find_setup
 from schedperf_collectors.machine.core_types import core_pmus
-from schedperf_collectors.machine.own_children import find_own_children
 from schedperf_collectors.machine.system import System, attempt, or_none, run
 from schedperf_collectors.machine.tracefs import read_event_file
 from schedperf_collectors.perf.running import PerfFailed, Recording, perf_output, perf_running
@@ -95,8 +94,7 @@ def perf_stat(capture: Capture) -> Generator[str, None, str]:
         recording = stack.enter_context(perf_running([*command, str(path)]))
         earlier = children_of(system, recorder)
         yield PREPARED
-        processes = processes_by_pid(system).values()
-        setup = find_own_children(system, processes, recorder, earlier).setup
+        setup = find_setup(system, recorder, earlier)
         pid = recorder if setup is None else setup.pid
         own = [program, "stat", "-p", str(pid), "-x,", "-e", ",".join(_of_tasks(events)), "-o"]
         workload = stack.enter_context(_counting_workload(own, capture.folder / "workload.csv"))

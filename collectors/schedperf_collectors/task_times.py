@@ -18,9 +18,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from schedperf_collectors.machine.before_command import Before, Setup, children_of
+from schedperf_collectors.machine.processes import ScheduledTimes, parse_schedstat
 from schedperf_collectors.machine.running_tasks import RunningTasks
 from schedperf_collectors.machine.sampling import FIRST_LOOK_S, repeated
 from schedperf_collectors.machine.system import System
@@ -75,14 +75,7 @@ def capture_task_times(system: System, capture: Capture) -> Iterator[str]:
     (capture.folder / "task_times.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-class _Read(NamedTuple):
-    """What a task had used when it was read."""
-
-    exec_ns: int
-    waiting_ns: int
-
-
-_NOTHING = _Read(0, 0)
+_NOTHING = ScheduledTimes(0, 0)
 
 
 class _Times:
@@ -98,15 +91,17 @@ class _Times:
         self._files = ValueFiles(system)
         self._running = running
         self._of_setup = (
-            {} if setup is None else {setup.process.pid: _Read(setup.exec_ns, setup.waiting_ns)}
+            {}
+            if setup is None
+            else {setup.process.pid: ScheduledTimes(setup.exec_ns, setup.waiting_ns)}
         )
         # What the tasks that were there at the last look had used.
-        self._last: Mapping[int, _Read] = {}
+        self._last: Mapping[int, ScheduledTimes] = {}
 
     def look(self) -> None:
         """Add what all current tasks have used since the last look."""
         self.looks += 1
-        current: dict[int, _Read] = {}
+        current: dict[int, ScheduledTimes] = {}
         for pid, tid in self._running.look():
             last = self._last.get(tid)
             now = _read(self._files, f"/proc/{pid}/task/{tid}/schedstat") or last
@@ -115,23 +110,21 @@ class _Times:
                 self._add(now, self._earlier(tid, now, last))
         self._last = current
 
-    def _earlier(self, tid: int, now: _Read, last: _Read | None) -> _Read:
+    def _earlier(
+        self, tid: int, now: ScheduledTimes, last: ScheduledTimes | None
+    ) -> ScheduledTimes:
         # A task that has used less is another one with the same id.
         if last is not None and last.exec_ns <= now.exec_ns and last.waiting_ns <= now.waiting_ns:
             return last
         self.tasks += 1
         return self._of_setup.pop(tid, _NOTHING)
 
-    def _add(self, now: _Read, earlier: _Read) -> None:
+    def _add(self, now: ScheduledTimes, earlier: ScheduledTimes) -> None:
         self.exec_ns += max(0, now.exec_ns - earlier.exec_ns)
         self.waiting_ns += max(0, now.waiting_ns - earlier.waiting_ns)
 
 
-def _read(files: ValueFiles, name: str) -> _Read | None:
-    """Return the times of a schedstat file: CPU and waiting in ns; None if it cannot be read."""
-    # Documentation/scheduler/sched-stats.rst: CPU time, time on a run queue, number of time slices.
+def _read(files: ValueFiles, name: str) -> ScheduledTimes | None:
+    """Return the times of a schedstat file; None if it cannot be read."""
     text = files.value(name)
-    if text is None:
-        return None
-    execution, waiting, *_ = text.split()
-    return _Read(int(execution), int(waiting))
+    return None if text is None else parse_schedstat(text)

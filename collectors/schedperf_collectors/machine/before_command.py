@@ -12,7 +12,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from schedperf_collectors.machine.own_children import find_own_children
-from schedperf_collectors.machine.processes import Process, all_processes, since_boot_us
+from schedperf_collectors.machine.processes import (
+    Process,
+    all_processes,
+    parse_schedstat,
+    since_boot_us,
+)
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.value_files import ValueFiles
 
@@ -76,7 +81,16 @@ def children_of(system: System, parent: int) -> frozenset[int]:
     return frozenset(each.pid for each in processes if each.parent == parent)
 
 
+def find_setup(system: System, recorder: int, earlier: Collection[int]) -> Process | None:
+    """Return the setup's process, which becomes the command; None without a setup.
+
+    :param earlier: children of the recorder that existed before the setup, e.g. a service
+    """
+    processes = processes_by_pid(system).values()
+    return find_own_children(system, processes, recorder, earlier).setup
+
+
 def _read_setup(files: ValueFiles, process: Process) -> Setup:
     lifetime_us = since_boot_us() - process.began_us
-    execution, waiting, *_ = (files.value(f"/proc/{process.pid}/schedstat") or "0 0").split()
-    return Setup(process, lifetime_us, int(execution), int(waiting))
+    times = parse_schedstat(files.value(f"/proc/{process.pid}/schedstat") or "0 0 0")
+    return Setup(process, lifetime_us, times.exec_ns, times.waiting_ns)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PROC = Path("/proc")
 # Unit of the times of a process.
@@ -93,6 +94,26 @@ def parse_stat(pid: int, stat: str) -> Process:
             user_of_children, system_of_children, minor_of_children, major_of_children
         ),
     )
+
+
+class ScheduledTimes(NamedTuple):
+    """What a task has used since its start, as the scheduler counts it.
+
+    :param exec_ns: CPU time
+    :param waiting_ns: time that it was runnable but not running
+    """
+
+    exec_ns: int
+    waiting_ns: int
+
+
+def parse_schedstat(schedstat: str) -> ScheduledTimes:
+    """Parse /proc/PID/task/TID/schedstat, see Documentation/scheduler/sched-stats.rst.
+
+    :raises ValueError: it is damaged
+    """
+    execution, waiting, *_ = schedstat.split()
+    return ScheduledTimes(int(execution), int(waiting))
 
 
 def all_processes(proc: Path = PROC) -> Iterator[Process]:

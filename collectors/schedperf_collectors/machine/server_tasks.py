@@ -15,6 +15,7 @@ from typing import NamedTuple
 from schedperf_collectors.machine.processes import (
     TICKS_PER_S,
     Process,
+    parse_schedstat,
     parse_stat,
     since_boot_us,
 )
@@ -121,13 +122,13 @@ def _read_task(files: ValueFiles, folder: str) -> RunningTask | None:
     schedstat, stat = files.value(f"{folder}/schedstat"), files.value(f"{folder}/stat")
     if schedstat is None or stat is None:
         return None
-    execution, waiting, *_ = map(int, schedstat.split())
+    times = parse_schedstat(schedstat)
     process = parse_stat(0, stat)
     began_us, seen_us = process.began_us, since_boot_us()
     used = {
         "lifetime_us": seen_us - began_us,
-        "exec_ns": execution,
-        "waiting_ns": waiting,
+        "exec_ns": times.exec_ns,
+        "waiting_ns": times.waiting_ns,
         "user_us": round(process.used.user_s * 1e6),
         "system_us": round(process.used.system_s * 1e6),
         "minor_faults": process.used.minor_faults,

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from schedperf_collectors.machine.processes import Process, all_processes, pids, read_process
+from schedperf_collectors.machine.processes import (
+    TICKS_PER_S,
+    Process,
+    all_processes,
+    parse_schedstat,
+    pids,
+    read_process,
+    since_boot_us,
+)
 
 Start = Callable[[str], Process]
 
@@ -95,3 +103,21 @@ def test_all_processes_have_this_one_and_its_start() -> None:
     assert own.parent == os.getppid()
     assert own.group == os.getpgrp()
     assert str(own.began_ticks) in Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+
+
+def test_times_of_the_scheduler_are_parsed() -> None:
+    assert parse_schedstat("12 34 5\n") == (12, 34)
+    with pytest.raises(ValueError, match="unpack"):
+        parse_schedstat("12\n")
+
+
+def test_a_start_is_rounded_down_to_a_tick() -> None:
+    before_us = since_boot_us()
+    process = subprocess.Popen(["sleep", "99"])
+    try:
+        after_us = since_boot_us()
+        began_us = read_process(process.pid).began_us
+    finally:
+        process.kill()
+        process.wait()
+    assert before_us - 1_000_000 // TICKS_PER_S < began_us <= after_us
