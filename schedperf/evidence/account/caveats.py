@@ -7,7 +7,7 @@ from schedperf.evidence.account.record import ALL, MOST_COMMANDS, Account, Other
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.units import format_measure
 
-# A smaller difference, as a fraction of the CPU time of the workload's tasks, is no caveat.
+# A smaller difference, as a fraction of the CPU time of the workload's tasks, is not a caveat.
 LEAST_DIFFERENCE = 0.1
 
 
