@@ -5,7 +5,7 @@ The CPU time is that of the resource usage, which is exact. ``account.json`` has
 waited for a CPU; what is left of their lifetime they were blocked. The times of a server that was
 started before are all from ``account.json``. Linux divides the CPU time of a
 task into user and system by ticks, and counts a task without ticks as user. If tasks are short, the
-ticks of all tasks together divide it better.
+ticks of all tasks together divide it better; then they do so in all runs that are compared.
 
 >>> account = parse_account(
 ...     b'{"schema": "schedperf/account/1", "lost": 0, "left_out": 0, "unresolved": 0, "tasks": 2,'
@@ -13,7 +13,7 @@ ticks of all tasks together divide it better.
 ...     b' "minor_faults": 0, "major_faults": 0, "recorder_cpu_s": 0, "others_cpu_s": 0,'
 ...     b' "others": []}', "account.json",
 ... )
->>> parts_of({"utime_s": 0.8, "stime_s": 0.2}, account, ticks_per_s=250)
+>>> parts_of({"utime_s": 0.8, "stime_s": 0.2}, account, by_ticks=False)
 {'user': 0.8, 'system': 0.2, 'waiting': 3.0, 'blocked': 1.0}
 """
 
@@ -146,22 +146,33 @@ def commands_of_tasks(side: Side, run: Run) -> Sequence[str] | None:
     return None if file is None else file.commands
 
 
+def has_short_tasks(
+    usage: Mapping[str, float], account: AccountFile, ticks_per_s: int | None
+) -> bool:
+    """Return whether the tasks have too few ticks each for their division into user and system.
+
+    :param usage: as for :func:`parts_of`
+    :param ticks_per_s: CONFIG_HZ of the kernel; None if unknown
+    """
+    cpu_s = usage["utime_s"] + usage["stime_s"]
+    return ticks_per_s is None or cpu_s * ticks_per_s < LEAST_TICKS * account.tasks
+
+
 def parts_of(
-    usage: Mapping[str, float], account: AccountFile | None, ticks_per_s: int | None
+    usage: Mapping[str, float], account: AccountFile | None, *, by_ticks: bool
 ) -> dict[Part, float]:
     """Return the thread-time of a run in s, by part; parts that were not measured are left out.
 
     The tasks of a server of the workload are included.
 
     :param usage: the resource usage of run.json: "utime_s", "stime_s"
-    :param ticks_per_s: CONFIG_HZ of the kernel; None if unknown
+    :param by_ticks: whether the ticks of all tasks together divide the CPU time
     """
     user_s, system_s = usage["utime_s"], usage["stime_s"]
     if account is None:
         return {"user": user_s, "system": system_s}
     cpu_s, ticks_s = user_s + system_s, account.user_s + account.system_s
-    are_short = ticks_per_s is None or cpu_s * ticks_per_s < LEAST_TICKS * account.tasks
-    if are_short and ticks_s > 0.0:
+    if by_ticks and ticks_s > 0.0:
         # This order of operations never exceeds the CPU time.
         user_s = cpu_s * (account.user_s / ticks_s)
         system_s = cpu_s - user_s

@@ -33,6 +33,7 @@ from schedperf.evidence.account.record import (
 from schedperf.evidence.account.sampled import compare_sampled
 from schedperf.evidence.account.times import (
     Times,
+    divide_alike,
     has_server,
     has_usage,
     read_command_times,
@@ -65,7 +66,7 @@ def account(sides: Sequence[Side]) -> Account:
         if not times.runs:
             reason = next(iter(times.notes), f"no run of {side.name} has a resource usage")
             raise Absent(reason)
-    base, *others = loaded
+    base, *others = loaded = divide_alike(loaded)
     rows = [row for new in others for row in _compare(base, new)]
     divided = divide_waits(sides)
     if not rows:

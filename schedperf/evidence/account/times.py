@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the times of a run's tasks: the resource usage, divided by the account of the collector."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.account.capture import AccountFile, parts_of, read_account
+from schedperf.evidence.account.capture import (
+    AccountFile,
+    has_short_tasks,
+    parts_of,
+    read_account,
+)
 from schedperf.evidence.account.record import Kind, Part
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
+from schedperf.model.run import Captured, SideOf
 
 
 class Times(Struct, frozen=True, kw_only=True):
     """What is known of the tasks of one run.
 
     :param parts: thread-time in s; parts that were not measured are left out
+    :param by_ticks: the same, if the ticks of all tasks divide the CPU time; None without ticks
+    :param has_short_tasks: whether the tasks have few ticks each
     :param counts: number of switches, faults and tasks
     :param file: the account of the collector; None if it did not run
     """
 
     parts: Mapping[Part, float]
+    by_ticks: Mapping[Part, float] | None
+    has_short_tasks: bool
     counts: Mapping[Kind, float]
     file: AccountFile | None
 
@@ -61,7 +71,38 @@ def read_times(side: Side, run: Run, *, with_server: bool = True) -> Times:
         file = replace(file, server=None)
     hosts = (boot.host for boot in side.bundle.boots if boot.number == run.boot)
     ticks_per_s = next((host.sched.hz for host in hosts), None)
-    return Times(parts=parts_of(usage, file, ticks_per_s), counts=_counts(usage, file), file=file)
+    has_ticks = file is not None and file.user_s + file.system_s > 0.0
+    return Times(
+        parts=parts_of(usage, file, by_ticks=False),
+        by_ticks=parts_of(usage, file, by_ticks=True) if has_ticks else None,
+        has_short_tasks=file is not None and has_short_tasks(usage, file, ticks_per_s),
+        counts=_counts(usage, file),
+        file=file,
+    )
+
+
+def divide_alike(sides: Sequence[SideOf[Times]]) -> list[SideOf[Times]]:
+    """Return the sides with the CPU time of all runs of a point divided in the same way.
+
+    If one run has short tasks, ticks divide it, unless a run has none.
+    """
+    runs: dict[tuple[str, str], list[Times]] = {}
+    for run in (run for side in sides for run in side.runs):
+        runs.setdefault((run.key.workload, run.key.point), []).append(run.content)
+    by_ticks = {
+        at
+        for at, times in runs.items()
+        if any(each.has_short_tasks for each in times)
+        and all(each.by_ticks is not None for each in times)
+    }
+
+    def divide(run: Captured[Times]) -> Times:
+        times = run.content
+        if times.by_ticks is None or (run.key.workload, run.key.point) not in by_ticks:
+            return times
+        return replace(times, parts=times.by_ticks)
+
+    return [side.having(divide) for side in sides]
 
 
 def _counts(usage: Mapping[str, float], file: AccountFile | None) -> dict[Kind, float]:

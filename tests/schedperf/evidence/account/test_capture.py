@@ -10,6 +10,7 @@ from schedperf.evidence.account.capture import (
     LARGEST_BYTES,
     MOST_OTHERS,
     AccountFile,
+    has_short_tasks,
     parse_account,
     parts_of,
 )
@@ -103,22 +104,27 @@ def test_every_truncation_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ticks_per_s", "tasks", "user_s"),
+    ("ticks_per_s", "tasks", "are_short"),
     [
         # 250 ticks of 4 tasks divide the time well enough.
-        (250, 4, 0.8),
-        (250, 25, 0.8),
-        (250, 26, 0.2),
-        (100, 11, 0.2),
-        (1000, 100, 0.8),
-        (None, 4, 0.2),
-        (250, 0, 0.8),
+        (250, 4, False),
+        (250, 25, False),
+        (250, 26, True),
+        (100, 11, True),
+        (1000, 100, False),
+        (None, 4, True),
+        (250, 0, False),
     ],
 )
-def test_ticks_divide_the_time_of_short_tasks(
-    ticks_per_s: int | None, tasks: int, user_s: float
+def test_tasks_with_few_ticks_each_are_short(
+    ticks_per_s: int | None, tasks: int, *, are_short: bool
 ) -> None:
-    parts = parts_of(USAGE, parse(tasks=tasks), ticks_per_s)
+    assert has_short_tasks(USAGE, parse(tasks=tasks), ticks_per_s) == are_short
+
+
+@pytest.mark.parametrize(("by_ticks", "user_s"), [(False, 0.8), (True, 0.2)])
+def test_ticks_of_all_tasks_divide_the_cpu_time(*, by_ticks: bool, user_s: float) -> None:
+    parts = parts_of(USAGE, parse(), by_ticks=by_ticks)
     expected: dict[Part, float] = {
         "user": user_s, "system": 1.0 - user_s, "waiting": 3.0, "blocked": 1.0,
     }  # fmt: skip
@@ -126,13 +132,13 @@ def test_ticks_divide_the_time_of_short_tasks(
 
 
 def test_tasks_without_ticks_keep_the_division_of_the_resource_usage() -> None:
-    parts = parts_of(USAGE, parse(user_s=0.0, system_s=0.0, tasks=999), None)
+    parts = parts_of(USAGE, parse(user_s=0.0, system_s=0.0), by_ticks=True)
     assert (parts["user"], parts["system"]) == (0.8, 0.2)
 
 
 def test_a_server_adds_to_each_part() -> None:
-    alone = parts_of(USAGE, parse(), 250)
-    both = parts_of(USAGE, parse(server=SERVER), 250)
+    alone = parts_of(USAGE, parse(), by_ticks=False)
+    both = parts_of(USAGE, parse(server=SERVER), by_ticks=False)
     added = {part: both[part] - alone[part] for part in both}
     assert added == pytest.approx({"user": 1.5, "system": 0.5, "waiting": 4.0, "blocked": 6.0})
 
@@ -159,11 +165,11 @@ def test_a_damaged_server_is_refused(server: object, problem: str) -> None:
 
 
 def test_without_an_account_there_is_cpu_time_only() -> None:
-    assert parts_of(USAGE, None, 250) == {"user": 0.8, "system": 0.2}
+    assert parts_of(USAGE, None, by_ticks=True) == {"user": 0.8, "system": 0.2}
 
 
 def test_no_part_is_negative_by_rounding() -> None:
     for number in range(1, 200):
         file = parse(tasks=9999, user_s=number / 10, system_s=0.0)
-        parts = parts_of({"utime_s": number / 7, "stime_s": 0.1}, file, 250)
+        parts = parts_of({"utime_s": number / 7, "stime_s": 0.1}, file, by_ticks=True)
         assert parts["system"] == 0.0

@@ -344,6 +344,23 @@ def test_one_run_of_a_side_has_contributions_without_intervals(analyse: Analyse)
     assert row_of(data, "waiting").changed is None
 
 
+def test_the_cpu_time_of_all_runs_of_a_point_is_divided_alike(analyse: Analyse) -> None:
+    def run(tasks: int, ticks: float = 1.0) -> Any:
+        by_ticks = run_of(user=0.1 * ticks, system=0.9 * ticks, changes={"tasks": tasks})
+        return {**by_ticks, "rusage": usage_of(0.5, 0.5)}
+
+    def user_s(*runs: Any) -> float:
+        row = row_of(analyse([run(1)] * 2, list(runs)), "user", basis="operation")
+        assert row.base is not None
+        return row.base * 4 * 20 * 20 * 100
+
+    assert user_s(run(1), run(1)) == pytest.approx(0.5)
+    # One run has tasks that are too short for the resource usage.
+    assert user_s(run(1), run(9999)) == pytest.approx(0.1)
+    # Another one has no ticks.
+    assert user_s(run(1, ticks=0.0), run(9999)) == pytest.approx(0.5)
+
+
 GOOD = run_of(waiting=None)["rusage"]
 
 
