@@ -42,8 +42,9 @@ def all_causes(folder: Path) -> tuple[Cause, ...]:
             f"mkdir -p {group} && echo '{value}' >{group}/{limit} && echo $$ >{group}/cgroup.procs"
         )
 
-    def beside(prefix: str) -> str:
-        return f"for n in 1 2; do setsid {prefix} timeout 60 {LOAD} >/dev/null 2>&1 & done"
+    def beside(prefix: str, loads: int) -> str:
+        start = f"setsid {prefix} timeout 60 {LOAD} >/dev/null 2>&1 &"
+        return f"for n in $(seq {loads}); do {start} done"
 
     device = (folder / ".").stat().st_dev
     node = f"{device >> 8}:{device & 0xFF}"
@@ -54,9 +55,9 @@ def all_causes(folder: Path) -> tuple[Cause, ...]:
               re.compile("system time|getppid")),
         Cause("lock contention in user space", f"{workload} locks 4 30000", "", "export SHARED=1",
               re.compile("blocked|futex")),
-        Cause("a niced load", HACKBENCH, "", beside("nice -n 2"),
+        Cause("a niced load", HACKBENCH, "", beside("nice -n 2", 2),
               re.compile("waited for a CPU.*python3", re.DOTALL)),
-        Cause("a SCHED_FIFO load", HACKBENCH, "", beside("chrt -f 10"),
+        Cause("a SCHED_FIFO load", HACKBENCH, "", beside("chrt -f 10", 1),
               re.compile("waited for a CPU.*python3", re.DOTALL)),
         Cause("cgroup bandwidth", HACKBENCH, "",
               in_group("cpu", "cpu.cfs_quota_us", "50000"), re.compile("throttled")),

@@ -13,7 +13,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -81,8 +81,9 @@ def end_orphans(
 ) -> tuple[str, ...]:
     """Kill and reap the children of this process that began after a moment, and their descendants.
 
-    Descendants are killed when they become children, which requires :func:`adopt_orphans`. The
-    function gives up 5 s after the last new child, and after 60 s.
+    Reaping them requires :func:`adopt_orphans`. Descendants are killed at once, since a process
+    that gets no CPU, e.g. beside one with a real-time priority, does not end and keeps its
+    children. The function gives up 5 s after the last new child, and after 60 s.
 
     :param group: process group that was already killed; its members are reaped, but not returned;
         None for no group
@@ -96,24 +97,28 @@ def end_orphans(
     end = time.monotonic() + _LONGEST_S
     deadline = 0.0
     while True:
+        processes = [*_processes()]
         orphans = [
             each
-            for each in _children()
-            if began.precedes(each) and not (until is not None and until.precedes(each))
+            for each in processes
+            if each.parent == os.getpid()
+            and began.precedes(each)
+            and not (until is not None and until.precedes(each))
         ]
+        family = [*orphans, *_descend(processes, [orphan.pid for orphan in orphans])]
         now = time.monotonic()
-        if not killed.issuperset(orphan.pid for orphan in orphans) and now < end:
+        if not killed.issuperset(each.pid for each in family) and now < end:
             deadline = now + _END_LIMIT_S
         elif not orphans or now > deadline:
-            left = {orphan.pid for orphan in orphans if orphan.state != "Z"}
+            left = {each.pid for each in family if each.state != "Z"}
             marks = {pid: " (still running)" if pid in left else "" for pid in named}
             return tuple(f"{named[pid]}{marks[pid]}" for pid in sorted(named))
-        for orphan in orphans:
-            if orphan.state != "Z" and orphan.group != group:
-                named[orphan.pid] = orphan.name
+        for each in family:
+            if each.state != "Z" and each.group != group:
+                named[each.pid] = each.name
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(orphan.pid, signal.SIGKILL)
-            killed.add(orphan.pid)
+                os.kill(each.pid, signal.SIGKILL)
+            killed.add(each.pid)
         time.sleep(_POLL_S)
         for orphan in orphans:
             with contextlib.suppress(ChildProcessError):
@@ -129,31 +134,25 @@ def kill_descendants(pid: int) -> None:
     the remaining ones after 5 s.
     """
     deadline = time.monotonic() + _END_LIMIT_S
-    while descendants := _descendants(pid):
+    while descendants := [each for each in _descend([*_processes()], [pid]) if each.state != "Z"]:
         for descendant in descendants:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(descendant, signal.SIGKILL)
+                os.kill(descendant.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             return
         time.sleep(_POLL_S)
 
 
-def _descendants(pid: int) -> list[int]:
+def _descend(processes: Sequence[Process], pids: Sequence[int]) -> Iterator[Process]:
+    """Yield the descendants of processes."""
     children: dict[int, list[Process]] = {}
-    for process in _processes():
+    for process in processes:
         children.setdefault(process.parent, []).append(process)
-    found = [pid]
-    alive = []
+    found = [*pids]
     while found:
         for child in children.get(found.pop(), []):
             found.append(child.pid)
-            if child.state != "Z":
-                alive.append(child.pid)
-    return alive
-
-
-def _children() -> Iterator[Process]:
-    return (process for process in _processes() if process.parent == os.getpid())
+            yield child
 
 
 def _processes() -> Iterator[Process]:

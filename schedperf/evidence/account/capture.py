@@ -103,7 +103,7 @@ class AccountFile(Struct, frozen=True, kw_only=True):
     system_s: Seconds
     minor_faults: Count
     major_faults: Count
-    recorder_cpu_s: float
+    recorder_cpu_s: Annotated[float, Meta(ge=-1e12, le=1e12)]
     others_cpu_s: Seconds
     others: Annotated[tuple[Other, ...], Meta(max_length=MOST_OTHERS)]
     commands: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_COMMANDS)] | None = None

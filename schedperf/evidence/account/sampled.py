@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from schedperf.evidence.account.capture import Seconds
 from schedperf.evidence.account.divisor import divide_by
 from schedperf.evidence.account.record import AccountPoint, Part, SampledWaiting
+from schedperf.evidence.account.times import read_cpu_s
 from schedperf.inputs.bundle.json import Count, decode
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
@@ -107,13 +108,10 @@ def _key(of: AccountPoint | SampledWaiting) -> tuple[str, str, str, str]:
 
 
 def _read(side: Side, run: Run) -> _Sampled:
-    usage = run.rusage or {}
     name = f"{run.folder}/{COLLECTOR}/task_times.json"
-    content = side.bundle.read(name, LARGEST_BYTES)
-    return _Sampled(
-        file=parse_samples(content, f"{side.bundle.path}: {name}"),
-        cpu_s=usage.get("utime_s", 0.0) + usage.get("stime_s", 0.0),
-    )
+    where = f"{side.bundle.path}: {name}"
+    cpu_s = read_cpu_s(run, where)
+    return _Sampled(file=parse_samples(side.bundle.read(name, LARGEST_BYTES), where), cpu_s=cpu_s)
 
 
 def _compare(base: SideOf[_Sampled], new: SideOf[_Sampled]) -> Iterator[SampledWaiting]:

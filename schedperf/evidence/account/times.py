@@ -15,6 +15,7 @@ from schedperf.evidence.account.capture import (
 from schedperf.evidence.account.record import Kind, Part
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
+from schedperf.model.errors import BundleError
 from schedperf.model.run import Captured, SideOf
 
 
@@ -48,6 +49,18 @@ class Times(Struct, frozen=True, kw_only=True):
 def has_usage(run: Run) -> bool:
     """Return whether a run has a resource usage, as all recorded runs have."""
     return run.rusage is not None and {"utime_s", "stime_s"} <= run.rusage.keys()
+
+
+def read_cpu_s(run: Run, where: str) -> float:
+    """Return the CPU time of a run's resource usage in s.
+
+    :param where: bundle and member that needs it, for messages
+    :raises BundleError: the run has no resource usage
+    """
+    if not has_usage(run):
+        raise BundleError(f"{where}: run.json has no CPU time (expected rusage); record it again")
+    usage = run.rusage or {}
+    return usage["utime_s"] + usage["stime_s"]
 
 
 def has_server(times: Times) -> bool:

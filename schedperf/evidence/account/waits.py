@@ -29,11 +29,11 @@ from schedperf.evidence.account.record import (
     SubPart,
     SubPartChange,
 )
+from schedperf.evidence.account.times import read_cpu_s
 from schedperf.inputs.bundle.json import Count, decode
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
 from schedperf.model.counted import Basis
-from schedperf.model.errors import BundleError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
@@ -165,11 +165,9 @@ def _without_throttled(run: Captured[WaitsOfRun]) -> WaitsOfRun:
 def _read(side: Side, run: Run) -> WaitsOfRun:
     name = f"{run.folder}/{FOLDER}/{FILE_NAME}"
     where = f"{side.bundle.path}: {name}"
-    usage = run.rusage or {}
-    if not {"utime_s", "stime_s"} <= usage.keys():
-        raise BundleError(f"{where}: run.json has no CPU time (expected rusage); record it again")
+    cpu_s = read_cpu_s(run, where)
     file = parse_waits(side.bundle.read_captured(name, LARGEST_BYTES), where)
-    return WaitsOfRun(cpu_s=usage["utime_s"] + usage["stime_s"], file=file, times=file.times)
+    return WaitsOfRun(cpu_s=cpu_s, file=file, times=file.times)
 
 
 def _gaps(sides: Sequence[Side], loaded: Sequence[SideOf[WaitsOfRun]]) -> Iterator[str]:
