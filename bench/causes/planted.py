@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
 NO_AUTOGROUP = "echo 0 >/proc/sys/kernel/sched_autogroup_enabled"
 HACKBENCH = "hackbench -l 1500 -g 2"
+OTHER_LOAD = re.compile("(?:other load|waited for a CPU).*python3", re.DOTALL)
 # It is ended with the run; after a minute at the latest.
 LOAD = "python3 -c 'while True: pass'"
 
@@ -56,9 +57,9 @@ def all_causes(folder: Path) -> tuple[Cause, ...]:
         Cause("lock contention in user space", f"{workload} locks 4 30000", "", "export SHARED=1",
               re.compile("blocked|futex")),
         Cause("a niced load", HACKBENCH, "", beside("nice -n 2", 2),
-              re.compile("waited for a CPU.*python3", re.DOTALL)),
+              OTHER_LOAD),
         Cause("a SCHED_FIFO load", HACKBENCH, "", beside("chrt -f 10", 1),
-              re.compile("waited for a CPU.*python3", re.DOTALL)),
+              OTHER_LOAD),
         Cause("cgroup bandwidth", HACKBENCH, "",
               in_group("cpu", "cpu.cfs_quota_us", "50000"), re.compile("throttled")),
         Cause("cgroup depth", "hackbench -p -l 2000 -g 2",

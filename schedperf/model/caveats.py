@@ -70,7 +70,7 @@ TEXTS: Mapping[str, str] = {
     "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
     "({names}); the profile counts it as other load",
-    "other-load": "other commands used {base} of CPU time per run on base and {new} on {side}"
+    "other-load": "other commands used {base} of CPU time per second on base and {new} on {side}"
     "{names}, so the result may be due to them",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
     "their CPU time is not measured",

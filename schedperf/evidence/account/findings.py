@@ -2,8 +2,8 @@
 """Report significant changes of the time of the workload's own tasks.
 
 Tasks that share CPUs wait longer if each one needs more CPU time; blocked tasks wait for others.
-So a change of waiting time is an effect if CPU time changed, too, unless waiting time changed
-significantly more; and so is a change of blocked time, if CPU time or waiting time changed.
+So a change of waiting time is an effect if CPU time changed, too, unless waiting time changed much
+more; and so is a change of blocked time, if CPU time or waiting time changed.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -32,6 +32,8 @@ from schedperf.stats.counted.findings import describe_interval, rate_finding, wr
 
 # For each kind of time, those of which it may be an effect.
 CAUSES: Mapping[Kind, tuple[Kind, ...]] = {"waiting": ("cpu",), "blocked": ("cpu", "waiting")}
+# An effect may be larger than its cause, by this factor on a logarithmic scale.
+MOST_LARGER = 2
 # Largest number of findings per side; the section has every row.
 MOST_FINDINGS = 3
 WORDS: Mapping[Part, str] = {
@@ -81,15 +83,17 @@ def _possible_causes(
 
 
 def _can_cause(cause: RateRow, effect: RateRow) -> bool:
-    """Return whether both changed in one direction, the effect not significantly more.
+    """Return whether the change of the cause may explain most of that of the effect.
 
-    That is, the 95% CI of the effect does not exclude the change of the cause.
+    Both are in one direction, and the logarithm of the cause's ratio is at least half of that of
+    the effect, by the end of its 95% CI that is nearer to no change. Tasks that share CPUs can wait
+    for a larger factor than that of the CPU time, as in any queue that gets full.
     """
     if not cause.changed or cause.ratio is None or effect.ci_low is None or effect.ci_high is None:
         return False
     if cause.ratio > 1.0:
-        return 1.0 < effect.ci_low <= cause.ratio
-    return cause.ratio <= effect.ci_high < 1.0
+        return 1.0 < effect.ci_low <= cause.ratio**MOST_LARGER
+    return cause.ratio**MOST_LARGER <= effect.ci_high < 1.0
 
 
 @finding("sampled_waiting", Account)

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from schedperf.evidence.account.others import used_by_others
+from schedperf.evidence.account.others import per_second, used_by_others
 from schedperf.evidence.account.record import ALL, AccountSide
 from schedperf.evidence.account.times import Times
 from schedperf.model.run import SideOf
@@ -102,7 +102,7 @@ def notes_on_servers(times: SideOf[Times]) -> Iterator[str]:
         )
     others = used_by_others(runs)
     most_s = max((used_s for command, used_s in others.items() if command != ALL), default=0.0)
-    if most_s > fmean(run.content.cpu_s for run in runs):
+    if most_s > fmean(per_second(run, run.content.cpu_s) for run in runs):
         yield (
             f"{times.name}: {_ONLY_COMMAND}, and another command used more CPU time; if it is a "
             f"server of the workload, {_GIVE_SERVER}"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare the CPU time of the commands that are not of the workload."""
+"""Compare the CPU time of the commands that are not of the workload.
+
+It is per second of a run, because a run that takes longer has more of it at the same load.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
@@ -12,6 +15,8 @@ from schedperf.evidence.account.times import Times
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 
+# A shorter run is damaged, and would have more CPU time than a float can be.
+LEAST_WALL_S = 1e-6
 # Commands that are named for a point; the others are one row.
 MOST_COMMANDS = 5
 
@@ -30,7 +35,7 @@ def compare_others(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoa
             {*before, *after} - {ALL},
             key=lambda name: (-abs(after.get(name, 0.0) - before.get(name, 0.0)), name),
         )
-        own_s = fmean(run.content.cpu_s for run in of_base[at])
+        own_s = fmean(per_second(run, run.content.cpu_s) for run in of_base[at])
         whole = _describe(new.name, at, ALL, before, after)
         yield replace(
             whole,
@@ -43,7 +48,9 @@ def compare_others(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoa
 
 def _measures(run: Captured[Times]) -> Measures[str]:
     file = run.content.file
-    return {} if file is None else {(ALL, "share"): Measure(file.others_cpu_s, "s/run")}
+    if file is None or not run.wall_s:
+        return {}
+    return {(ALL, "time"): Measure(per_second(run, file.others_cpu_s), "s/s")}
 
 
 def _describe(
@@ -64,15 +71,23 @@ def _describe(
 
 
 def used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float]:
-    """Return the mean CPU time per run of each command, in s; {} if a run has no account."""
-    files = [run.content.file for run in runs]
-    if None in files:
-        return {}
+    """Return the mean CPU time of each command, in s per second of the run.
+
+    :return: {} if a run has no account, or if its duration is unknown
+    """
     sums: dict[str, float] = {ALL: 0.0}
-    for file in files:
-        assert file is not None
-        sums[ALL] += file.others_cpu_s
+    for run in runs:
+        file = run.content.file
+        if file is None or not run.wall_s:
+            return {}
+        sums[ALL] += per_second(run, file.others_cpu_s)
         # A process may have an empty name, which is that of all commands here.
         for other in (other for other in file.others if other.command != ALL):
-            sums[other.command] = sums.get(other.command, 0.0) + other.cpu_s
-    return {command: used_s / len(files) for command, used_s in sums.items()}
+            used_s = per_second(run, other.cpu_s)
+            sums[other.command] = sums.get(other.command, 0.0) + used_s
+    return {command: used_s / len(runs) for command, used_s in sums.items()}
+
+
+def per_second(run: Captured[Times], used_s: float) -> float:
+    """Return CPU time per second of a run; 0 for a run without a duration."""
+    return used_s / max(run.wall_s, LEAST_WALL_S) if run.wall_s else 0.0

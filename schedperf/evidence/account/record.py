@@ -194,7 +194,7 @@ class OtherLoad(Struct, frozen=True, kw_only=True):
     workload: str
     point: str
     command: Annotated[str, 'its name; "" for all other commands together']
-    base: Annotated[float, "arithmetic mean over the runs of base, in s/run"]
+    base: Annotated[float, "arithmetic mean over the runs of base, in s per second of the run"]
     new: float
     changed: Annotated[
         bool | None,
@@ -203,7 +203,7 @@ class OtherLoad(Struct, frozen=True, kw_only=True):
     ] = None
     relative: Annotated[
         float | None,
-        "of all other commands together: (new - base) / the CPU time per run of the workload's "
+        "of all other commands together: (new - base) / the CPU time per second of the workload's "
         "tasks of base; null for one command, and if that is 0",
     ] = None
 
@@ -269,7 +269,7 @@ def describe_others(point: AccountPoint, others: Iterable[OtherLoad]) -> str:
         return ""
     words = ", ".join(f"{each.command} {_seconds(each)}" for each in more[:MOST_COMMANDS])
     most = f", most: {words}" if words else ""
-    return f"other commands used {_seconds(total)} of CPU time per run{most}"
+    return f"other commands used {_seconds(total)} of CPU time per second{most}"
 
 
 def _seconds(each: OtherLoad) -> str:

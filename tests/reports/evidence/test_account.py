@@ -76,7 +76,7 @@ def test_the_line_of_a_point_begins_with_the_largest_contribution(describe: Desc
     blocks = describe(account_row(), others=LOAD)
     assert lines_of(blocks) == [
         LINE,
-        "other commands used 0.5 s -> 5.5 s of CPU time per run, most: stress-ng 0 s -> 4 s",
+        "other commands used 0.5 s -> 5.5 s of CPU time per second, most: stress-ng 0 s -> 4 s",
     ]
     lines = next(block for block in blocks if isinstance(block, Items))
     assert lines.brief == MOST_LINES
@@ -307,7 +307,7 @@ def test_a_mail_has_the_lines(make_comparison: Make) -> None:
     assert TITLE in text
     words = " ".join(text.split())
     assert LINE in words
-    assert "other commands used 0.5 s -> 5.5 s of CPU time per run, most: stress-ng" in words
+    assert "other commands used 0.5 s -> 5.5 s of CPU time per second, most: stress-ng" in words
     assert TITLE not in draw(make_comparison(), "lkml")
 
 

@@ -42,7 +42,7 @@ def test_a_change_has_its_contributions_the_largest_with_its_interval(
     ]
     assert picture.missing == ""
     assert picture.others == (
-        "other commands used 0.5 s → 5.5 s of CPU time per run, most: stress-ng 0 s → 4 s"
+        "other commands used 0.5 s → 5.5 s of CPU time per second, most: stress-ng 0 s → 4 s"
     )
     assert [bar.label for bar in picture.bars.bars] == ["v6.18", "mine"]
 

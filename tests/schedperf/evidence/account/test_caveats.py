@@ -18,7 +18,8 @@ def beside(used_s: float, command: str = "stress") -> list[Any]:
             changes={
                 "others": [{"command": command, "cpu_s": used_s * noise}],
                 "others_cpu_s": 0.1 * noise + used_s * noise,
-            }
+            },
+            wall_s=1.0,
         )
         for noise in NOISE
     ]
@@ -31,12 +32,12 @@ def texts(analyse: Analyse, base: list[Any], new: list[Any]) -> list[str]:
 def test_more_load_on_one_side_is_named(analyse: Analyse) -> None:
     [text] = texts(analyse, beside(0.02), beside(4.0))
     assert text == (
-        "other commands used 0.1203 s of CPU time per run on base and 4.11 s on new (stress), so "
-        "the result may be due to them"
+        "other commands used 0.1203 s of CPU time per second on base and 4.11 s on new (stress), "
+        "so the result may be due to them"
     )
     # Less load may be the reason of an improvement.
     [text] = texts(analyse, beside(4.0), beside(0.02))
-    assert "4.11 s of CPU time per run on base and 0.1203 s on new (stress)" in text
+    assert "4.11 s of CPU time per second on base and 0.1203 s on new (stress)" in text
 
 
 @pytest.mark.parametrize(("base_s", "new_s"), [(4.0, 4.0), (0.02, 0.03)])

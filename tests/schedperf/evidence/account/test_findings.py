@@ -35,7 +35,7 @@ def test_waiting_for_a_cpu_names_the_commands_that_used_them() -> None:
     assert found.claim == (
         "groups=4: time that the workload's tasks waited for a CPU per message 40 us -> 60 us, "
         "+50.0% (95% CI [+40%, +60%], +20 pp of all thread-time): runnable, but not running; "
-        "other commands used 0.5 s -> 5.5 s of CPU time per run, most: stress-ng 0 s -> 4 s, "
+        "other commands used 0.5 s -> 5.5 s of CPU time per second, most: stress-ng 0 s -> 4 s, "
         "sshd 100 ms -> 200 ms, x 0 ms -> 100 ms"
     )
     assert (found.id, found.evidence) == ("account_changes#new-3", ("account#new-3",))
@@ -79,7 +79,7 @@ def test_blocked_time_is_an_effect_of_waiting_that_changed_as_much() -> None:
     # Waiting did not change, changed less, or changed in the other direction.
     others: tuple[dict[str, Any], ...] = (
         {"changed": False},
-        {"ratio": 1.2, "ci_low": 1.1, "ci_high": 1.3},
+        {"ratio": 1.1, "ci_low": 1.05, "ci_high": 1.15},
         {"ratio": 0.5, "ci_low": 0.4, "ci_high": 0.6},
     )
     for changes in others:
@@ -173,8 +173,8 @@ def test_a_part_that_was_zero_has_both_values() -> None:
 def test_runs_beside_a_load_have_the_finding(analyse: Analyse) -> None:
     values = (3.0, 3.1, 2.9, 3.05, 2.95)
     load = {"others": [{"command": "stress-ng", "cpu_s": 4.0}], "others_cpu_s": 4.5}
-    base = runs_of("waiting", values)
-    new = runs_of("waiting", [2 * each for each in values], changes=load)
+    base = runs_of("waiting", values, wall_s=1.0)
+    new = runs_of("waiting", [2 * each for each in values], changes=load, wall_s=1.0)
     [found] = account_changes(analyse(base, new))
     assert found.clause.startswith("time that the workload's tasks waited for a CPU per message ")
     assert "most: stress-ng 0 s -> 4 s" in found.details

@@ -386,7 +386,7 @@ def test_times_that_are_too_large_are_refused_in_one_line(analyse: Analyse, seco
 
 def load_runs(*others: tuple[str, float], total: float) -> list[Any]:
     commands = [{"command": command, "cpu_s": used_s} for command, used_s in others]
-    return [run_of(changes={"others": commands, "others_cpu_s": total})] * 3
+    return [run_of(changes={"others": commands, "others_cpu_s": total}, wall_s=1.0)] * 3
 
 
 def test_commands_are_named_by_their_change(analyse: Analyse) -> None:
@@ -407,6 +407,16 @@ def test_commands_are_named_by_their_change(analyse: Analyse) -> None:
     assert who_used_more(data.points[0], data.others[1:]) == ()
     less = analyse(new, base)
     assert who_used_more(less.points[0], less.others) == ()
+
+
+def test_a_longer_run_has_no_more_other_load(analyse: Analyse) -> None:
+    base = load_runs(("cron", 0.5), total=0.6)
+    new = [{**run_of(changes={"others_cpu_s": 1.2, "others": [{"command": "cron", "cpu_s": 1.0}]}),
+            "wall_s": 2.0}] * 3  # fmt: skip
+    whole, cron = analyse(base, new).others
+    assert (whole.base, whole.new) == pytest.approx((0.6, 0.6))
+    assert (cron.base, cron.new) == pytest.approx((0.5, 0.5))
+    assert not whole.changed
 
 
 def test_a_command_without_a_name_is_not_counted_twice(analyse: Analyse) -> None:
