@@ -71,7 +71,7 @@ TEXTS: Mapping[str, str] = {
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
     "({names}); the profile counts it as other load",
     "other-load": "other commands used {base} of CPU time per second on base and {new} on {side}"
-    "{names}, so the result may be due to them",
+    "{names}, which may change the result",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
     "their CPU time is not measured",
     "output-left-out": "{bytes:byte} in the middle of the output of {count:run} of {side} omitted; "

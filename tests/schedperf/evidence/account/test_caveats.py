@@ -33,7 +33,7 @@ def test_more_load_on_one_side_is_named(analyse: Analyse) -> None:
     [text] = texts(analyse, beside(0.02), beside(4.0))
     assert text == (
         "other commands used 0.1203 s of CPU time per second on base and 4.11 s on new (stress), "
-        "so the result may be due to them"
+        "which may change the result"
     )
     # Less load may be the reason of an improvement.
     [text] = texts(analyse, beside(4.0), beside(0.02))
