@@ -239,8 +239,8 @@ def test_a_process_whose_first_thread_ends_first_is_counted(run: Run) -> None:
 
 
 @contextlib.contextmanager
-def running_beside(folder: Path, wait_for: WaitFor) -> Iterator[int]:
-    command = [sys.executable, "-c", BESIDE]
+def running_beside(folder: Path, wait_for: WaitFor, name: str = "beside") -> Iterator[int]:
+    command = [sys.executable, "-c", BESIDE.replace("beside", name)]
     process = subprocess.Popen(command, cwd=folder, start_new_session=True)
     try:
         wait_for((folder / "children").exists)
@@ -348,13 +348,14 @@ def test_what_a_server_starts_is_its_own_and_not_among_the_others(
         first = children()
         wait_for(lambda: children() >= first + 4)
 
-    with running_beside(tmp_path, wait_for) as beside:
+    # Another test may run programs with the usual names.
+    with running_beside(tmp_path, wait_for, "served") as served:
         found, _ = run.and_usage(
-            sys.executable, "-c", MANY, meanwhile=wait_for_children, server=beside
+            sys.executable, "-c", MANY, meanwhile=wait_for_children, server=served
         )
     assert found["tasks"] == MANY_TASKS
     assert found["exits"] >= MANY_TASKS + 3
-    assert not {"beside-loop", "beside-child"} & of_commands(found).keys()
+    assert not {"served-loop", "served-child"} & of_commands(found).keys()
     server = found["server"]
     assert server["tasks"] >= 1 + 4
     # Short tasks lack up to a tick.
