@@ -224,6 +224,8 @@ def costs_table(point: ProfilePoint) -> Table | None:
     about = "" if operations.exact else " (estimated as printed rate times run time)"
     ranked = sorted(costs, key=lambda symbol_cost: -abs(symbol_cost[1].change))
     count = scale_for("count", operations.base)
+    totals = tuple(_total_row(point.busy_cost, scale))
+    rows = (*totals, *(_cost_row(row, cost, scale) for row, cost in ranked))
     return Table(
         caption=(
             f"cost in {scale.unit}, without idle time: "
@@ -242,11 +244,9 @@ def costs_table(point: ProfilePoint) -> Table | None:
             Column(title="95% CI", align="right", priority=1),
             Column(title="q", align="right", priority=2),
         ),
-        rows=(
-            *_total_row(point.busy_cost, scale),
-            *(_cost_row(row, cost, scale) for row, cost in ranked),
-        ),
+        rows=rows,
         limit=MOST_ROWS,
+        quiet=(*(False for _ in totals), *(not _is_changed_cost(cost) for _, cost in ranked)),
     )
 
 
@@ -266,6 +266,8 @@ def classes_table(point: ProfilePoint) -> Table | None:
         ),
         rows=tuple(_class_row(row, nodes, point) for row in rows),
         limit=MOST_ROWS,
+        # A page folds it if no row changed.
+        quiet=tuple(False for _ in rows),
         anchors=tuple(row.row for row in rows),
     )
 

@@ -370,6 +370,7 @@ def _basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
         caption=f"sampled events: {'; '.join(_said_of(event) for event in events)}",
         columns=(Column(title="event"), Column(title="side"), Column(title="coverage")),
         rows=tuple(rows),
+        quiet=tuple(False for _ in rows),
         anchors=(_BASIS if has_anchor else "", *[""] * (len(rows) - 1)),
     )
 
