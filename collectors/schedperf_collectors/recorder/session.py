@@ -217,7 +217,7 @@ class Session:
         if killed is not None:
             self._warn_once(killed)
         if outcome.left_behind:
-            self._warn_once(left_behind_warning(outcome.left_behind))
+            self._warn_once(left_behind_warning(outcome.left_behind), about=f"left by {command}")
         hung = {each.collector.name: each.result for each in captured if each.result.timed_out}
         for name, result in hung.items():
             self.progress.warn(f"{name}: {result.reason}; the next runs are recorded without it")

@@ -107,7 +107,7 @@ class Machine:
         self._journal = journal
         self._stuck: set[Path] = set()
         self._told: set[Path] = set()
-        self._told_left: set[tuple[str | None, str]] = set()
+        self._told_left: set[str | None] = set()
 
     @contextlib.contextmanager
     def with_setting(self, setting: Setting) -> Iterator[None]:
@@ -143,8 +143,8 @@ class Machine:
 
     def _tell_left(self, side: str | None, names: Sequence[str]) -> None:
         shown = ", ".join(dict.fromkeys(names))
-        if names and (side, shown) not in self._told_left:
-            self._told_left.add((side, shown))
+        if names and side not in self._told_left:
+            self._told_left.add(side)
             self._progress.warn(
                 f"the setup{of_side(side)} left {len(names)} process(es) running ({shown}), "
                 "which the recorder kills after each run; end them in the teardown"

@@ -54,3 +54,14 @@ def test_the_run_says_what_it_left(recorder: Any) -> None:
     )  # fmt: skip
     # Both runs do; one warning is enough.
     assert ended.stderr.count("left 2 process(es) running") == 1
+
+
+def test_one_warning_is_enough_if_the_runs_leave_different_ones(recorder: Any) -> None:
+    # The first run leaves one, the second two.
+    leave_one = "setsid sh -c 'echo $$ >gone; exec sleep 7533' & while ! test -s gone; do :; done"
+    ended = recorder(
+        "record", "-o", "b.tar", "-n", "2", "--warmup", "0", "--with", "none", "--",
+        "sh", "-c", f"rm -f gone; if test -e once; then {LEAVE}; else echo >once; {leave_one}; fi",
+    )  # fmt: skip
+    assert ended.stderr.count("the workload left 1 process(es) running") == 1
+    assert ended.stderr.count("the workload left") == 1
