@@ -136,10 +136,6 @@ def two_on_one_cpu(run: Run, body: str) -> tuple[WaitsFile, float]:
     return found, sum(map(int, output.split())) / 1e9
 
 
-# The last wait of a task may end after the last event that is counted.
-ALL_BUT_THE_LAST = 0.9
-
-
 def waited_s(found: WaitsFile) -> float:
     return sum(found.times[part] for part in found.times if part not in ("io", "other"))
 
@@ -157,10 +153,11 @@ def test_tasks_that_share_a_cpu_are_preempted(run: Run) -> None:
     found, waited = two_on_one_cpu(run, LOOP)
     preempted = found.parts.preempted
     assert preempted is not None
-    assert waited_s(found) >= ALL_BUT_THE_LAST * waited
+    # What they say is before their end, and so is a part of it.
+    assert waited_s(found) >= waited
     assert found.parts.woken is not None
     assert preempted.count > 0
-    assert preempted.seconds >= ALL_BUT_THE_LAST * waited - found.parts.woken.seconds
+    assert preempted.seconds >= waited - found.parts.woken.seconds
     assert found.parts.yielded is None or found.parts.yielded.count == 0
 
 
@@ -172,7 +169,7 @@ def test_tasks_that_yield_are_not_preempted(run: Run) -> None:
     found, waited = two_on_one_cpu(run, YIELD)
     assert found.parts.yielded is not None
     assert found.parts.yielded.count > 0
-    assert waited_s(found) >= ALL_BUT_THE_LAST * waited
+    assert waited_s(found) >= waited
     # A task may be preempted while it is in sched_yield(2), but it is there most of the time.
     assert found.parts.preempted is not None
     assert found.parts.yielded.count > found.parts.preempted.count

@@ -268,15 +268,21 @@ INLINE void on_arrival(struct sums *sum, struct slot *slot)
     slot->part = RUNNING;
 }
 
-INLINE void on_leave(struct sums *sum, struct slot *slot, struct task_struct *task, bool preempted)
+/* Counts all waits of a task that runs, also if its last arrival was missed. */
+INLINE void settle(struct sums *sum, struct slot *slot, struct task_struct *task)
 {
-    u32 state = preempted ? TASK_RUNNING : state_of(task);
-
     if (slot->part != RUNNING) {
         on_arrival(sum, slot);
         sum->unmatched++;
     }
     end_waiting(sum, slot, task);
+}
+
+INLINE void on_leave(struct sums *sum, struct slot *slot, struct task_struct *task, bool preempted)
+{
+    u32 state = preempted ? TASK_RUNNING : state_of(task);
+
+    settle(sum, slot, task);
     if (state & TASK_DEAD) {
         slot->task = 0;
         return;
@@ -393,14 +399,20 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(const u64 *ctx)
     return 0;
 }
 
-/* It still runs, until its last switch. */
+/* It still runs, until its last switch, which may follow the end of the counting. */
 SEC("tp_btf/sched_process_exit") int sched_process_exit_btf(const u64 *ctx)
 {
     struct task_struct *task = (void *)ctx[0];
     struct sums *sum = sums_here();
+    struct slot *slot;
 
-    if (control.is_open && sum && find_slot(task, RUNNING))
+    if (!control.is_open || !sum)
+        return 0;
+    slot = find_slot(task, RUNNING);
+    if (slot) {
         sum->ended++;
+        settle(sum, slot, task);
+    }
     return 0;
 }
 
