@@ -78,7 +78,18 @@ class ShownNames:
         """
         symbol, dso = code_of(location)
         name = f"{symbol} ({dso})" if self._counts[symbol] > 1 else symbol
-        return f"{name} (interrupts)" if is_in_interrupts(location.dso) else name
+        return f"{name}{_INTERRUPTS}" if is_in_interrupts(location.dso) else name
+
+
+def name_frame(symbol: str, name: str) -> str:
+    """Return how the frames of a function are called in a flame graph.
+
+    >>> name_frame("read", "read (libc.so.6)"), name_frame("rcu_core", "rcu_core (interrupts)")
+    ('read', 'rcu_core (interrupts)')
+
+    :param name: the function as reports print it, see :class:`ShownNames`
+    """
+    return f"{symbol}{_INTERRUPTS}" if name.endswith(_INTERRUPTS) else symbol
 
 
 def jit_of(pid: int | str) -> str:

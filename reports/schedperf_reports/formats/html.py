@@ -52,6 +52,7 @@ def _describe(
         blocks=tuple(blocks),
         is_absent=section.is_absent,
         line=line,
+        is_evidence=section.is_analysis or section.chapter in FOLDED_CHAPTERS,
     )
 
 

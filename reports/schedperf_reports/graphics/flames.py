@@ -143,8 +143,8 @@ class Flames(Graphic, frozen=True, kw_only=True):
         return Still(frames=frames, height=height)
 
     def shows_change(self) -> bool:
-        """Return whether a frame of the tree that is drawn first is coloured as a change."""
-        return bool(self.trees) and bool(self.trees[0].measures[0].changed)
+        """Return whether a frame of any tree is coloured as a change."""
+        return any(tree.measures[0].changed for tree in self.trees)
 
     def spots(self) -> Mapping[str, Spot]:
         """Return, by row, the state of ``flames_state.js`` that searches for its functions."""

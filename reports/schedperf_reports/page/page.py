@@ -15,7 +15,6 @@ from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block
 from schedperf_reports.page.first_screen.labels import name_sides
 from schedperf_reports.page.first_screen.screen import title_of
-from schedperf_reports.page.folding import FOLDED_CHAPTERS
 from schedperf_reports.page.head import Head, PageSource
 from schedperf_reports.page.views import (
     Anchors,
@@ -51,6 +50,7 @@ class Described(Struct, frozen=True, kw_only=True):
     :param chapter: one of ``CHAPTERS``, under which the section is listed; "" without chapters
     :param is_absent: whether it only lists what this page lacks
     :param line: text after the title if the section is folded; None if it is open
+    :param is_evidence: whether its tables without a change are folded
     """
 
     name: str
@@ -59,6 +59,7 @@ class Described(Struct, frozen=True, kw_only=True):
     chapter: str = ""
     is_absent: bool = False
     line: str | None = None
+    is_evidence: bool = False
 
 
 class Chapter(Struct, frozen=True, kw_only=True):
@@ -147,7 +148,7 @@ def _drawn(sections: Sequence[Described]) -> list[tuple[Described, tuple[Markup,
             section=section.name,
             anchors=anchors,
             is_folded=section.line is not None,
-            folds=section.chapter in FOLDED_CHAPTERS and section.line is None,
+            folds=section.is_evidence and section.line is None,
         )
         drawn.append((section, draw_blocks(section.blocks, within)))
     return drawn

@@ -43,6 +43,7 @@ SEVERITY_TONES: Mapping[Severity, Tone] = {
 LAST_PLACE = 5
 
 # base.tar and /tmp/new/x must not be replaced: they are names of files.
+_BOOT = re.compile(r"\bboot (\d+)\b")
 SIDE_NAME = re.compile(r"(?<![\w./-])(?:base|new\d*)(?![\w./-])")
 
 DIRECTIONS: Sequence[Better] = ("higher", "lower")
@@ -70,6 +71,30 @@ def merge_sides(notes: Sequence[str]) -> list[str]:
         if note[start:end] not in sides:
             sides.append(note[start:end])
     return [f"{before}{join_names(sides)}{after}" for (before, after), sides in named.items()]
+
+
+def merge_boots(notes: Iterable[str]) -> list[str]:
+    """Merge notes that differ only in the number of the boot.
+
+    >>> merge_boots(["base: boot 1, libc: no symbols", "base: boot 3, libc: no symbols"])
+    ['base: boots 1 and 3, libc: no symbols']
+    """
+    numbered: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        before, *numbers, after = (
+            _BOOT.split(note, maxsplit=1) if _BOOT.search(note) else (note, "")
+        )
+        known = numbered.setdefault((before, after), [])
+        known.extend(number for number in numbers if number not in known)
+    return [
+        f"{before}{_name_boots(numbers)}{after}" for (before, after), numbers in numbered.items()
+    ]
+
+
+def _name_boots(numbers: Sequence[str]) -> str:
+    if not numbers:
+        return ""
+    return f"boot{'s' if len(numbers) > 1 else ''} {join_names(numbers)}"
 
 
 # Numbers of a caveat that name a side.

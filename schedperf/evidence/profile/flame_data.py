@@ -56,7 +56,13 @@ from schedperf.evidence.profile.samples import (
 from schedperf.evidence.profile.stacks import StackedSamples, command_of
 from schedperf.inputs.perf_data.recording import Integers
 from schedperf.inputs.symbols.functions import class_of
-from schedperf.model.place import OTHER_LOAD, Place, is_in_interrupts
+from schedperf.model.place import (
+    OTHER_LOAD,
+    Place,
+    ShownNames,
+    code_of,
+    is_in_interrupts,
+)
 from schedperf.model.text import clean_line
 
 # Digits of drawn numbers: the fifth digit of a share is far below the noise.
@@ -237,8 +243,8 @@ def _number_names(flame: Flame) -> tuple[Integers, list[int]]:
 
 def _name(location: Place) -> FlameName:
     return FlameName(
-        symbol=clean_line(location.symbol),
-        dso=clean_line(location.dso),
+        symbol=clean_line(ShownNames([location]).of(location)),
+        dso=clean_line(code_of(location).dso),
         class_=class_of(location),
         kernel=is_kernel_code(location),
     )

@@ -149,7 +149,7 @@ class FlameLists(Struct, frozen=True, kw_only=True):
 class FlameName(Struct, frozen=True, kw_only=True):
     """A function name that frames refer to."""
 
-    symbol: str
+    symbol: Annotated[str, "followed by (interrupts) for code in an interrupt or softirq"]
     dso: str
     class_: str | None = field(name="class")
     kernel: Annotated[

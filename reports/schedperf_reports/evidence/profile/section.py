@@ -2,6 +2,7 @@
 """Report hot symbols: CPU share of each function in base and new, in total and by node."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from schedperf.evidence.profile.flame_record import (
 from schedperf.evidence.profile.record import (
     ExplainedChange,
     Profile,
+    ProfileClassRow,
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
@@ -22,6 +24,7 @@ from schedperf.evidence.profile.record import (
 )
 from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
+from schedperf.model.place import name_frame
 from schedperf.model.sections import Finding, data_of
 from schedperf.model.text import clean_line
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
@@ -41,7 +44,7 @@ from schedperf_reports.graphics.flames import (
     describe_flames,
 )
 from schedperf_reports.sections import record_of, report_section
-from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.rows import count_of, merge_boots, merge_sides
 from schedperf_reports.words.states import State
 
 # With base and one new side, a sentence need not say which new side it means.
@@ -160,7 +163,7 @@ def _describe_rest(compared: ProfileComparison) -> Iterator[Block]:
         yield Text(text=_BY_NODE, tone="muted")
     for reason in dict.fromkeys(point.cost_reason for point in points if point.cost_reason):
         yield Text(text=f"no cost per operation: {reason}", tone="muted")
-    for note in merge_sides(compared.notes):
+    for note in merge_sides(merge_boots(compared.notes)):
         yield Text(text=note, tone="muted")
 
 
@@ -306,25 +309,30 @@ def _named_beside(anchor: str, point: ProfilePoint, findings: Sequence[Finding])
 
     :param anchor: the part after ``profile#`` in evidence
     """
-    symbols = {f"profile#{row.row}": row.symbol for row in point.rows}
+    frames = {f"profile#{row.row}": name_frame(row.symbol, row.name) for row in point.rows}
     cited = [
         evidence
         for finding in findings
         if f"profile#{anchor}" in finding.evidence
         for evidence in finding.evidence
     ]
-    return tuple(dict.fromkeys(symbols[evidence] for evidence in cited if evidence in symbols))
+    return tuple(dict.fromkeys(frames[evidence] for evidence in cited if evidence in frames))
 
 
 def _functions_of_rows(
     side: str, event: ProfileEvent, point: ProfilePoint
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for function in point.rows:
-        yield function.row, (function.symbol,)
+        yield function.row, (name_frame(function.symbol, function.name),)
     for row in point.classes:
-        yield row.row, tuple(function.symbol for function in row.functions)
+        yield row.row, _frames_of(row)
     if point.explained is not None:
-        yield explained_anchor(side, event, point), tuple(point.explained.symbols)
+        explained = zip(point.explained.symbols, point.explained.names, strict=True)
+        yield explained_anchor(side, event, point), tuple(starmap(name_frame, explained))
+
+
+def _frames_of(row: ProfileClassRow) -> tuple[str, ...]:
+    return tuple(name_frame(function.symbol, function.name) for function in row.functions)
 
 
 def _sums_of_classes(compared: ProfileComparison, drawn: _Drawn) -> Iterator[Sum]:
@@ -337,7 +345,7 @@ def _sums_of_classes(compared: ProfileComparison, drawn: _Drawn) -> Iterator[Sum
                 yield Sum(
                     tree=tree,
                     name=row.class_,
-                    functions=tuple(function.symbol for function in row.functions),
+                    functions=_frames_of(row),
                     base=row.share.base,
                     new=row.share.new,
                 )
