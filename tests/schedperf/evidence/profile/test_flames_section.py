@@ -17,6 +17,7 @@ from schedperf.evidence.profile.section import profile as compare_symbols
 from schedperf.evidence.profile.sources import read_profiles
 from schedperf.inputs.bundle.open import open_bundle
 from schedperf.inputs.side import Side, name_sides
+from schedperf.model.place import name_frame
 from schedperf.model.schema import to_plain
 from schedperf_generators.perf_data import write_perf_data
 from schedperf_generators.profiles import USER, profile, profiled_kernel
@@ -82,14 +83,15 @@ def test_what_rows_and_classes_name_has_frames_and_callers(tree: Any) -> None:
     profile_data = compare_symbols(name_sides([open_bundle(path) for path in paths_of(ARM64)]))
     (point,) = profile_data.comparisons[0].events[0].points
     drawn = {tree.names[name].symbol for name in tree.name if name >= 0}
-    classes = {function.symbol for row in point.classes for function in row.functions}
-    changed = {row.symbol for row in point.rows if row.changed}
+    functions = [function for row in point.classes for function in row.functions]
+    classes = {name_frame(function.symbol, function.name) for function in functions}
+    changed = {name_frame(row.symbol, row.name) for row in point.rows if row.changed}
     assert len(classes) > 30
     assert {"psi_task_change", "update_tg_load_avg"} <= classes
     assert classes | changed <= drawn
     # What counts as changed is the same in the table of functions and in the graph.
-    functions = tree.measures[0].functions.changed
-    assert {tree.names[name].symbol for name in functions} == changed != set()
+    of_graph = tree.measures[0].functions.changed
+    assert {tree.names[name].symbol for name in of_graph} == changed != set()
     sampled = {row.symbol for row in point.rows if row.share.base + row.share.new > 0.0}
     assert sampled - {calls.symbol for calls in tree.calls} == {"other load"}
 

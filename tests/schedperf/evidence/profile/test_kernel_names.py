@@ -27,7 +27,7 @@ def kernel_symbols(record: object) -> Iterator[str]:
     """Yield each symbol of the kernel in a record."""
     if isinstance(record, dict):
         if record.get("dso") == "[kernel]" and "symbol" in record:
-            yield record["symbol"]
+            yield record["symbol"].removesuffix(" (interrupts)")
         for value in record.values():
             yield from kernel_symbols(value)
     elif isinstance(record, list | tuple):
