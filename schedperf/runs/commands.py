@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 # TASK_COMM_LEN of include/linux/sched.h without the NUL.
-COMM_BYTES = 15
+_COMM_BYTES = 15
 # Words of a command line beyond these are not names of programs.
 MOST_WORDS = 1_000
 
@@ -30,9 +30,17 @@ def own_commands(tasks: Sequence[str] | None, command: Sequence[str]) -> frozens
     return frozenset(filter(None, (name.partition("/")[0] for name in names)))
 
 
+def comm_of(program: str) -> str:
+    """Return the name that the kernel gives to a task of a program.
+
+    >>> comm_of("/usr/bin/postgresql-checkpointer")
+    'postgresql-chec'
+    """
+    return PurePosixPath(program).name.encode()[:_COMM_BYTES].decode(errors="replace")
+
+
 def _words(command: Sequence[str]) -> Iterable[str]:
     words = [word for argument in command for word in _BETWEEN_WORDS.split(argument)]
     for word in words[:MOST_WORDS]:
         if not word.startswith("-"):
-            name = PurePosixPath(word).name
-            yield name.encode()[:COMM_BYTES].decode(errors="ignore")
+            yield comm_of(word)

@@ -12,7 +12,6 @@ have pid 0.
 
 from collections.abc import Sequence
 from enum import IntEnum
-from pathlib import PurePosixPath
 
 import numpy as np
 from msgspec import Struct
@@ -28,9 +27,8 @@ from schedperf.inputs.perf_data.recording import (
     Recording,
     Task,
 )
+from schedperf.runs.commands import comm_of
 
-# TASK_COMM_LEN of include/linux/sched.h without the NUL.
-COMM_BYTES = 15
 # kthreadd, the parent of all kernel threads; in a pid namespace, pid 2 is an ordinary process.
 KTHREADD = 2
 # PID_MAX_LIMIT of include/linux/threads.h; an exiting task has no valid pid.
@@ -95,8 +93,7 @@ class Family:
     """
 
     def __init__(self, recording: Recording, command: Sequence[str], recorder: int | None) -> None:
-        name = PurePosixPath(command[0]).name if command else ""
-        self._comm = name.encode()[:COMM_BYTES].decode(errors="replace")
+        self._comm = comm_of(command[0]) if command else ""
         self._recording = recording
         self._processes = processes = recording.processes
         self.is_in_namespace = _is_in_namespace(recording)
