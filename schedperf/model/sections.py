@@ -35,6 +35,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     :param bearing: "reason" may explain the verdict, "against" changed in the direction opposite to
         the verdict, "effect" is a further effect of the change, such as the energy used, which
         cannot explain the verdict, and "unseen" is about what was not measured
+    :param of_machine: whether it counts all tasks of the machine instead of the workload's only
     """
 
     derived: ClassVar[tuple[str, ...]] = ("claim",)
@@ -56,6 +57,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     support: str = ""
     edges: int = 1
     bearing: Bearing = "reason"
+    of_machine: bool = False
 
     @property
     def claim(self) -> str:

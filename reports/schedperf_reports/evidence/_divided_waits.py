@@ -63,10 +63,12 @@ RATES: Rates[DividedRow] = Rates(
 
 
 def write_contribution(change: Contributed, *, has_interval: bool = True) -> str:
-    """Write what a part contributes: ``+80 pp [+71, +89]``."""
+    """Write what a part contributes: ``+80 pp [+71, +89]``, or ``under 0.05 pp``."""
     interval = ""
     if has_interval and change.ci_low is not None and change.ci_high is not None:
         ends = f"{write_points(change.ci_low)}, {write_points(change.ci_high)}"
+        if ends == "0, 0":
+            return "under 0.05 pp"
         is_wide = change.ci_high - change.ci_low > WIDEST
         interval = f" [{'too wide' if is_wide else ends}]"
     return f"{write_points(change.contribution)} pp{interval}"

@@ -6,12 +6,13 @@ Findings are sorted by these criteria, in this order:
 1. findings that may explain the verdict, then findings in the opposite direction, then further
    effects of the change, then missing evidence
 2. more kinds of evidence that moved together: contention, symbol, layout and benchmark
-3. changes in the direction of the verdict, then changes without a direction
-4. evidence at points whose results changed, then evidence at other points of a sweep
-5. distance of the CI from no change, in units of its width (of logarithms for percentages, so that
+3. changes of the workload's tasks, then of all tasks of the machine
+4. changes in the direction of the verdict, then changes without a direction
+5. evidence at points whose results changed, then evidence at other points of a sweep
+6. distance of the CI from no change, in units of its width (of logarithms for percentages, so that
    swapping the sides keeps the order): 0.5 for a number without a CI; 0 without a number, or if the
    CI includes no change
-6. order of the finding rules
+7. order of the finding rules
 
 The rank does not imply causation: each finding keeps its attribution.
 """
@@ -82,10 +83,11 @@ class _Outcome:
         return got_worse == self.is_worse
 
 
-def _key(finding: Finding, outcome: _Outcome) -> tuple[int, int, int, bool, float]:
+def _key(finding: Finding, outcome: _Outcome) -> tuple[int, int, bool, int, bool, float]:
     return (
         _BEARINGS.index(finding.bearing),
         -finding.edges,
+        finding.of_machine,
         outcome.direction(finding),
         outcome.is_elsewhere(finding),
         -_clearance(finding),

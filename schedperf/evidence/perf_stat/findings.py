@@ -47,7 +47,7 @@ def counter_changes(data: Counters) -> Iterator[Finding]:
         first = {row.perf_event.name: row for row in reversed(changed)}
         for row in [row for row in changed if first[row.perf_event.name] is row][:MOST_FINDINGS]:
             found = _describe(row, paces.describe(row))
-            yield found if row.is_own else replace(found, bearing="effect")
+            yield found if row.is_own else replace(found, bearing="effect", of_machine=True)
 
 
 def _best(rows: Sequence[CounterRow]) -> Iterator[CounterRow]:

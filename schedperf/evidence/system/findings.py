@@ -32,11 +32,13 @@ MOST_FINDINGS = 4
 MOST_OF_GROUP = 2
 # The section with the time of the workload's own tasks, which takes the place of these.
 ACCOUNT = "account"
-_OF_ALL_TASKS: AbstractSet[tuple[Group, str]] = {
+_IN_ACCOUNT: AbstractSet[tuple[Group, str]] = {
     ("cpu", "user"),
     ("cpu", "nice"),
     ("cpu", "system"),
 }
+# Groups that count what all tasks do; power and frequency have no tasks, and a cgroup has its own.
+_OF_MACHINE: AbstractSet[Group] = {"cpu", "idle", "pressure", "softirqs", "interrupts"}
 # A smaller part of the change of busy time is not reported.
 _LEAST_PART = 0.5
 
@@ -74,7 +76,7 @@ _RULES = (
         "cpu",
         "time",
         ("operation",),
-        "{subject} time per {per} {base} -> {new}",
+        "{subject} time of the whole machine per {per} {base} -> {new}",
     ),
     _Rule("power", "energy", ("time",), "{subject} power {base} -> {new}"),
     _Rule("power", "energy", ("operation",), "{subject} energy {base} -> {new} per {per}"),
@@ -83,29 +85,41 @@ _RULES = (
         "pressure",
         None,
         ("share",),
-        "pressure {subject}: {base} -> {new} of the time",
+        "pressure {subject} of the whole machine: {base} -> {new} of the time",
     ),
-    _Rule("idle", "usage", _WORK, "entries into {subject} per {per} {base} -> {new}"),
+    _Rule(
+        "idle",
+        "usage",
+        _WORK,
+        "entries into {subject} of the whole machine per {per} {base} -> {new}",
+    ),
     _Rule(
         "idle",
         "time",
         ("operation",),
-        "CPU time in {subject}: {base} -> {new} per {per}",
+        "CPU time of the whole machine in {subject}: {base} -> {new} per {per}",
     ),
     _Rule(
         "idle",
         "share",
         ("share",),
-        "share of CPU time in {subject}: {base} -> {new}",
+        "share of CPU time of the whole machine in {subject}: {base} -> {new}",
     ),
     _Rule(
         "cpu",
         "share",
         ("share",),
-        "share of CPU time in {subject}: {base} -> {new}",
+        "share of CPU time of the whole machine in {subject}: {base} -> {new}",
     ),
-    _Rule("softirqs", None, _WORK, "softirqs {subject} per {per} {base} -> {new}"),
-    _Rule("interrupts", None, _WORK, "interrupts {subject} per {per} {base} -> {new}"),
+    _Rule(
+        "softirqs", None, _WORK, "softirqs {subject} of the whole machine per {per} {base} -> {new}"
+    ),
+    _Rule(
+        "interrupts",
+        None,
+        _WORK,
+        "interrupts {subject} of the whole machine per {per} {base} -> {new}",
+    ),
 )
 
 
@@ -124,7 +138,7 @@ def system_changes(sections: Mapping[str, Section], _: Sequence[Row]) -> Iterato
     if data is None:
         return
     own = sections.get(ACCOUNT)
-    left_out = _OF_ALL_TASKS if own is not None and own.data is not None else set()
+    left_out = _IN_ACCOUNT if own is not None and own.data is not None else set()
     paces = Paces(_rates(data.rows))
     described: set[tuple[str, str, str]] = set()
     of_side: Counter[str] = Counter()
@@ -190,7 +204,7 @@ def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
     function = "" if row.group == "cpu" else row.function
     look_at = f"; look at {function}" if function else ""
     change = "" if row.ratio is None else f", {write_change(row.ratio)}"
-    return rate_finding(
+    found = rate_finding(
         row,
         rule="system_changes",
         section="system_counters",
@@ -201,6 +215,7 @@ def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
         # Busy time per operation is a cost; for other rows neither direction is better.
         better="lower" if _is_cost(row) else None,
     )
+    return replace(found, of_machine=row.group in _OF_MACHINE)
 
 
 def _clause(rule: _Rule, row: SystemRow) -> str:

@@ -46,6 +46,12 @@ def test_more_kinds_of_evidence_come_first() -> None:
     ]  # fmt: skip
 
 
+def test_changes_of_the_workload_come_before_those_of_all_tasks() -> None:
+    sure = make_finding("machine", ci=(0.99, 1.01), of_machine=True)
+    more = make_finding("more", edges=2, of_machine=True)
+    assert order([sure, make_finding("workload"), more]) == ["more", "workload", "machine"]
+
+
 @pytest.mark.parametrize(
     ("verdicts", "first"),
     [(("regression", "no-change"), "worse"), (("improvement",), "better")],
