@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from schedperf.evidence.account.record import (
-    PARTS,
     Account,
     AccountPoint,
     AccountRow,
@@ -32,7 +31,7 @@ _ROW = AccountRow(
     values_new=(),
 )  # fmt: skip
 _AT = {"side": "new", "workload": _ROW.workload, "point": _ROW.point}
-# Times of base and new per message.
+# Times of base and new per message, of a recording that cannot tell exiting tasks.
 TIMES: dict[Part, tuple[float, float]] = {
     "user": (5e-6, 5e-6),
     "system": (35e-6, 36e-6),
@@ -55,7 +54,7 @@ def sampled_row(**changes: Any) -> SampledWaiting:
     return replace(bound, **changes)
 
 
-def account_point(parts: Sequence[Part] = PARTS, **changes: Any) -> AccountPoint:
+def account_point(parts: Sequence[Part] = tuple(TIMES), **changes: Any) -> AccountPoint:
     """Return a point with these parts of ``TIMES``; the others were not measured."""
     whole = sum(TIMES[part][0] for part in parts)
     point = AccountPoint(
@@ -67,7 +66,7 @@ def account_point(parts: Sequence[Part] = PARTS, **changes: Any) -> AccountPoint
         replication="runs",
         all=_change(None, whole, sum(TIMES[part][1] for part in parts), whole),
         parts=tuple(_change(part, *TIMES[part], whole) for part in parts),
-        missing=tuple(part for part in PARTS if part not in parts),
+        missing=tuple(part for part in TIMES if part not in parts),
     )
     return replace(point, **changes)
 

@@ -51,19 +51,22 @@ LEAST_ROWS = 5
 PART_NAMES: Mapping[Part, str] = {
     "user": "user",
     "system": "system",
+    "exiting": "exiting",
     "waiting": "waiting for a CPU",
     "blocked": "blocked",
 }
 KIND_NAMES: Mapping[Kind, str] = {
-    "cpu": "CPU time (user and system)",
+    "cpu": "CPU time",
     "user": "user time",
     "system": "system time",
+    "exiting": "CPU time of exiting tasks",
     "waiting": "waiting for a CPU",
     "blocked": "blocked",
     "tasks": "tasks that ended",
 }
 MEANING = (
-    "thread-time is the sum over the workload's own tasks; waiting: runnable, but not running; "
+    "thread-time is the sum over the workload's own tasks; exiting: on a CPU after the last record "
+    "of a task; waiting: runnable, but not running; "
     "blocked: waiting for I/O, a lock or other tasks; lower is better"
 )
 SAMPLED = "sampled in instrumented runs"

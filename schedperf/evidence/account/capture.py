@@ -2,7 +2,8 @@
 """Parse ``account.json``, and divide the time of a run's tasks into parts.
 
 The CPU time is that of the resource usage, which is exact. ``account.json`` has the time that tasks
-waited for a CPU; what is left of their lifetime they were blocked. The times of a server that was
+waited for a CPU; what is left of their lifetime they were blocked. The kernel writes the record of
+a task before the task has ended, and the CPU time that no record has is that of exiting tasks. The times of a server that was
 started before are all from ``account.json``. Linux divides the CPU time of a
 task into user and system by ticks, and counts a task without ticks as user. If tasks are short, the
 ticks of all tasks together divide it better; then they do so in all runs that are compared.
@@ -14,7 +15,7 @@ ticks of all tasks together divide it better; then they do so in all runs that a
 ...     b' "others": []}', "account.json",
 ... )
 >>> parts_of({"utime_s": 0.8, "stime_s": 0.2}, account, by_ticks=False)
-{'user': 0.8, 'system': 0.2, 'waiting': 3.0, 'blocked': 1.0}
+{'user': 0.8, 'system': 0.2, 'exiting': 0.0, 'waiting': 3.0, 'blocked': 1.0}
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,7 @@ class ServerUse(Struct, frozen=True, kw_only=True):
         return {
             "user": user_s,
             "system": self.exec_s - user_s,
+            "exiting": 0.0,
             "waiting": self.waiting_s,
             "blocked": max(0.0, self.lifetime_s - self.exec_s - self.waiting_s),
         }
@@ -172,13 +174,17 @@ def parts_of(
     if account is None:
         return {"user": user_s, "system": system_s}
     cpu_s, ticks_s = user_s + system_s, account.user_s + account.system_s
+    # Without any record, e.g. because all messages were lost, nothing is known of exiting tasks.
+    exiting_s = max(0.0, cpu_s - account.exec_s) if account.tasks else 0.0
     if by_ticks and ticks_s > 0.0:
         # This order of operations never exceeds the CPU time.
-        user_s = cpu_s * (account.user_s / ticks_s)
+        user_s = (cpu_s - exiting_s) * (account.user_s / ticks_s)
         system_s = cpu_s - user_s
+    exiting_s = min(exiting_s, system_s)
     parts: dict[Part, float] = {
         "user": user_s,
-        "system": system_s,
+        "system": system_s - exiting_s,
+        "exiting": exiting_s,
         "waiting": account.waiting_s,
         "blocked": account.blocked_s,
     }

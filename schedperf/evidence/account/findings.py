@@ -39,12 +39,14 @@ MOST_FINDINGS = 3
 WORDS: Mapping[Part, str] = {
     "user": "user time of the workload's tasks",
     "system": "system time of the workload's tasks",
+    "exiting": "CPU time of the workload's exiting tasks",
     "waiting": "time that the workload's tasks waited for a CPU",
     "blocked": "time that the workload's tasks were blocked",
 }
 MEANINGS: Mapping[Part, str] = {
     "user": "CPU time in user mode",
     "system": "CPU time in kernel mode",
+    "exiting": "CPU time in kernel mode after a task's record, e.g. to free its memory",
     "waiting": "runnable, but not running",
     "blocked": "waiting for I/O, a lock or other tasks",
 }

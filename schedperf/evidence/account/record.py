@@ -11,11 +11,12 @@ from schedperf.model.rows import Replication
 from schedperf.model.sections import SectionData
 from schedperf.model.units import format_measure
 
-Part = Literal["user", "system", "waiting", "blocked"]
+Part = Literal["user", "system", "exiting", "waiting", "blocked"]
 Kind = Literal[
     "cpu",
     "user",
     "system",
+    "exiting",
     "waiting",
     "blocked",
     "voluntary switches",
@@ -25,7 +26,7 @@ Kind = Literal[
     "tasks",
 ]
 
-PARTS: tuple[Part, ...] = ("user", "system", "waiting", "blocked")
+PARTS: tuple[Part, ...] = ("user", "system", "exiting", "waiting", "blocked")
 # The reasons of a wait, and of blocked time, in instrumented runs.
 SubPart = Literal["preempted", "woken", "yielded", "throttled", "io", "other"]
 DividedKind = Literal[SubPart, "migrations"]
@@ -34,7 +35,7 @@ SUB_PARTS: Mapping[Part, tuple[SubPart, ...]] = {
     "blocked": ("io", "other"),
 }
 # CPU time, which only restates a result that is a time.
-ON_CPU: tuple[Kind, ...] = ("cpu", "user", "system")
+ON_CPU: tuple[Kind, ...] = ("cpu", "user", "system", "exiting")
 _REASONS: Mapping[SubPart, str] = {
     "preempted": "preempted",
     "woken": "after a wakeup",

@@ -164,5 +164,6 @@ def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> Ac
             PartChange(part=part, **asdict(change))
             for part, change in zip(parts, of_parts, strict=True)
         ),
-        missing=tuple(part for part in PARTS if part not in parts),
+        # The time of exiting tasks is system time if it is not known.
+        missing=tuple(part for part in PARTS if part not in (*parts, "exiting")),
     )

@@ -38,7 +38,7 @@ class Times(Struct, frozen=True, kw_only=True):
     @property
     def cpu_s(self) -> float:
         """CPU time in s."""
-        return self.parts["user"] + self.parts["system"]
+        return sum(self.parts.get(part, 0.0) for part in ("user", "system", "exiting"))
 
     @property
     def active_s(self) -> float:

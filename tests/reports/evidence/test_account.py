@@ -131,7 +131,7 @@ def test_times_come_first_and_lower_is_better(describe: Describe) -> None:
     rows = [account_row(kind, row=f"new-{kind}") for kind in ("cpu", "waiting", "major faults")]
     rates, others = (block for block in describe(*rows, others=LOAD) if isinstance(block, Table))
     assert [row[0].text for row in rates.rows] == [
-        "CPU time (user and system)", "waiting for a CPU", "major faults",
+        "CPU time", "waiting for a CPU", "major faults",
     ]  # fmt: skip
     assert rates.anchors == ("new-cpu", "new-waiting", "new-major faults")
     assert rates.limit == MOST_ROWS
@@ -253,11 +253,11 @@ def test_bars_have_one_scale_and_one_colour_per_part() -> None:
     assert sum(each.width for each in new.segments) == pytest.approx(100.0, abs=0.05)
     assert sum(each.width for each in base.segments) == pytest.approx(100.0 / 1.2, abs=0.05)
     assert [each.has_room for each in new.segments] == [False, True, True, True]
-    assert drawing.key == ((0, "user"), (1, "system"), (2, "waiting for a CPU"), (3, "blocked"))
+    assert drawing.key == ((0, "user"), (1, "system"), (3, "waiting for a CPU"), (4, "blocked"))
     assert base.place != new.place
     assert drawing.plain() == ()
     shown = draw_points([account_point(("waiting", "blocked"))])
-    assert [number for number, _ in shown.key] == [2, 3]
+    assert [number for number, _ in shown.key] == [3, 4]
 
 
 def test_all_sides_of_a_point_are_bars_of_one_drawing(describe: Describe) -> None:

@@ -35,9 +35,9 @@ def test_a_change_has_its_contributions_the_largest_with_its_interval(
     picture = draw(with_account(make_comparison, others=LOAD))
     assert picture.title == "thread-time per message +20.0% (5+5 runs)"
     assert [(each.number, each.name, each.text) for each in picture.key] == [
-        (2, "waiting for a CPU", "+20 pp [+18, +22]"),
+        (3, "waiting for a CPU", "+20 pp [+18, +22]"),
         (1, "system", "+1.0 pp"),
-        (3, "blocked", "-1.0 pp"),
+        (4, "blocked", "-1.0 pp"),
         (0, "user", "0 pp"),
     ]
     assert picture.missing == ""

@@ -126,9 +126,35 @@ def test_tasks_with_few_ticks_each_are_short(
 def test_ticks_of_all_tasks_divide_the_cpu_time(*, by_ticks: bool, user_s: float) -> None:
     parts = parts_of(USAGE, parse(), by_ticks=by_ticks)
     expected: dict[Part, float] = {
-        "user": user_s, "system": 1.0 - user_s, "waiting": 3.0, "blocked": 1.0,
+        "user": user_s, "system": 1.0 - user_s, "exiting": 0.0, "waiting": 3.0, "blocked": 1.0,
     }  # fmt: skip
     assert parts == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("by_ticks", "recorded_s", "expected"),
+    [
+        # Ticks are 0.2 of user to 0.8.
+        (True, 0.75, (0.15, 0.6, 0.25)),
+        (False, 0.9, (0.8, 0.1, 0.1)),
+        # Exiting tasks run in the kernel only.
+        (False, 0.75, (0.8, 0.0, 0.2)),
+        # The scheduler's clock may be ahead of the resource usage.
+        (False, 1.1, (0.8, 0.2, 0.0)),
+    ],
+)
+def test_cpu_time_without_a_record_is_that_of_exiting_tasks(
+    *, by_ticks: bool, recorded_s: float, expected: tuple[float, ...]
+) -> None:
+    parts = parts_of(USAGE, parse(exec_s=recorded_s), by_ticks=by_ticks)
+    found = (parts["user"], parts["system"], parts["exiting"])
+    assert found == pytest.approx(expected)
+    assert sum(found) == pytest.approx(1.0)
+
+
+def test_without_any_record_no_task_is_exiting() -> None:
+    parts = parts_of(USAGE, parse(exec_s=0.0, tasks=0), by_ticks=False)
+    assert (parts["system"], parts["exiting"]) == (0.2, 0.0)
 
 
 def test_tasks_without_ticks_keep_the_division_of_the_resource_usage() -> None:
@@ -140,13 +166,16 @@ def test_a_server_adds_to_each_part() -> None:
     alone = parts_of(USAGE, parse(), by_ticks=False)
     both = parts_of(USAGE, parse(server=SERVER), by_ticks=False)
     added = {part: both[part] - alone[part] for part in both}
-    assert added == pytest.approx({"user": 1.5, "system": 0.5, "waiting": 4.0, "blocked": 6.0})
+    assert added == pytest.approx(
+        {"user": 1.5, "system": 0.5, "exiting": 0.0, "waiting": 4.0, "blocked": 6.0}
+    )
 
 
 def test_a_server_without_ticks_or_with_clocks_that_differ_has_no_negative_part() -> None:
     file = parse(server={**SERVER, "user_s": 0.0, "system_s": 0.0, "lifetime_s": 5.9})
     assert file.server is not None
-    assert file.server.parts == {"user": 2.0, "system": 0.0, "waiting": 4.0, "blocked": 0.0}
+    parts = {"user": 2.0, "system": 0.0, "exiting": 0.0, "waiting": 4.0, "blocked": 0.0}
+    assert file.server.parts == parts
 
 
 @pytest.mark.parametrize(

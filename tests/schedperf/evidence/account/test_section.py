@@ -12,6 +12,7 @@ import pytest
 from schedperf.evidence import Absent
 from schedperf.evidence.account.others import MOST_COMMANDS
 from schedperf.evidence.account.record import (
+    PARTS,
     AccountSide,
     PartChange,
     who_used_more,
@@ -73,7 +74,7 @@ def test_the_parts_of_all_runs_add_up(analyse: Analyse) -> None:
     data = analyse(runs_of("waiting", BASE), runs_of("waiting", NEW, blocked=0.8))
     [point] = data.points
     assert point.missing == ()
-    assert [change.part for change in point.parts] == ["user", "system", "waiting", "blocked"]
+    assert [change.part for change in point.parts] == list(PARTS)
     for side in ("base", "new"):
         parts = [getattr(change, side) for change in point.parts]
         assert fsum(parts) == pytest.approx(getattr(point.all, side))

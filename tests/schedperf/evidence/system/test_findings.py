@@ -190,7 +190,9 @@ def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> Non
         "(95% CI [+90%, +120%], per second +160% [+150%, +170%]): "
     )
     [back] = find(swap(INTERRUPT), swap(rate))
-    assert back.claim.startswith("interrupts RES of the whole machine per message 0.31 -> 0.1, -67.7%")
+    assert back.claim.startswith(
+        "interrupts RES of the whole machine per message 0.31 -> 0.1, -67.7%"
+    )
     assert "per second -62% [-63%, -60%]" in back.claim
 
 
@@ -275,7 +277,9 @@ def test_cpus_of_an_unknown_number_that_do_nothing_for_longer_have_their_rate(fi
 def test_cpu_time_that_there_was_none_of_has_no_change_in_per_cent(find: Find) -> None:
     none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
     [found] = find(replace(COST, **none, subject="steal"))
-    assert found.claim == "steal time of the whole machine per message 0 us -> 1.25 us: time of CPUs"
+    assert (
+        found.claim == "steal time of the whole machine per message 0 us -> 1.25 us: time of CPUs"
+    )
 
 
 def test_a_kind_that_may_be_less_than_half_of_the_growth_says_nothing_of_its_part(
