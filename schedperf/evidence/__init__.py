@@ -67,7 +67,7 @@ from schedperf.model.rows import Row
 from schedperf.model.sections import Data, Finding, Section, SectionData, SectionStatus, data_of
 from schedperf_collectors.registry import Registry
 
-# A function that reads data of one side.
+# Returns whether a section applies to a side.
 Applies = Callable[[Side], bool]
 # An analysis of all sides, and one that needs a function of another kind of evidence.
 Analysis = Callable[[Sequence[Side]], Data]

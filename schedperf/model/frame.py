@@ -76,7 +76,10 @@ class Frame:
         return Frame({name: values[index] for name, values in self._columns.items()})
 
     def select(self, names: Iterable[str]) -> "Frame":
-        """Return some of the columns."""
+        """Return a table of these columns, in this order.
+
+        :raises KeyError: a column is unknown
+        """
         return Frame({name: self._columns[name] for name in names})
 
     def assign(self, **columns: object) -> "Frame":

@@ -146,7 +146,10 @@ class Virtualisation(Struct, frozen=True, kw_only=True):
 
     @property
     def machine(self) -> str:
-        """Return the name of the emulator or hypervisor: "QEMU TCG", else ``kind`` if known."""
+        """Return the name of the emulator or hypervisor: "QEMU TCG" for an emulating QEMU.
+
+        For all others it is ``kind``, or "unknown type" if that is None.
+        """
         return "QEMU TCG" if self.emulated and self.kind == "qemu" else self.kind or "unknown type"
 
     @property

@@ -48,7 +48,7 @@ def in_interrupts(location: Place) -> Place:
 
 
 def is_in_interrupts(dso: str) -> bool:
-    """Return whether this is code in an interrupt or softirq."""
+    """Return whether a dso is that of code in an interrupt or softirq."""
     return dso.endswith(_INTERRUPTS)
 
 
@@ -71,7 +71,10 @@ class ShownNames:
         self._counts = Counter(location.symbol for location in {*map(code_of, places)})
 
     def of(self, location: Place) -> str:
-        """Return the symbol, with its file if several files have it.
+        """Return the symbol, with its dso if several dsos have it.
+
+        Code in an interrupt or softirq has the suffix " (interrupts)".
+
 
         >>> ShownNames([Place("read", "libc.so.6")]).of(Place("read", "libc.so.6"))
         'read'
@@ -82,7 +85,7 @@ class ShownNames:
 
 
 def name_frame(symbol: str, name: str) -> str:
-    """Return how the frames of a function are called in a flame graph.
+    """Return the name that the frames of a function have in a flame graph.
 
     >>> name_frame("read", "read (libc.so.6)"), name_frame("rcu_core", "rcu_core (interrupts)")
     ('read', 'rcu_core (interrupts)')
@@ -98,10 +101,10 @@ def jit_of(pid: int | str) -> str:
 
 
 def is_jit(dso: str) -> bool:
-    """Return whether this is code that a process generated."""
+    """Return whether a dso is that of code that a process generated."""
     return dso == JIT or dso.startswith(_OF_PROCESS)
 
 
 def is_kernel_dso(dso: str) -> bool:
-    """Return whether this is the kernel, one of its modules or a BPF program."""
+    """Return whether a dso is the kernel, one of its modules or a BPF program."""
     return dso.startswith("[") and dso not in _NO_KERNEL and not is_jit(dso)

@@ -97,7 +97,10 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
 
 
 def schema_of(record: type[Struct]) -> Schema:
-    """Return the JSON Schema of a record together with the definitions that it refers to."""
+    """Return the JSON Schema of a record together with the definitions that it refers to.
+
+    :raises TypeError: the type of a field has no JSON form
+    """
     definitions: dict[str, Schema] = {}
     return {**describe(record, definitions), "$defs": definitions}
 
@@ -108,7 +111,10 @@ def schema_name(document: type[Struct]) -> str:
 
 
 def document_schema(record: type[Struct]) -> Schema:
-    """Return the JSON Schema of a whole document: a record whose field ``schema`` names it."""
+    """Return the JSON Schema of a whole document: a record whose field ``schema`` names it.
+
+    :raises TypeError: the type of a field has no JSON form
+    """
     title = schema_name(record)
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     return {**dialect, **schema_of(record)}

@@ -55,7 +55,7 @@ STRICT_INCONCLUSIVE_STATUS = 3
 UNKNOWN = "unknown"
 # The path of a difference between the measured commands.
 WORKLOAD = "workload"
-# The verdicts of a comparison without a primary row.
+# Ends the reason of a comparison without a primary row.
 UNDECIDED = "no verdict is given"
 
 # Names of independent units: singular and plural. A round is an interleaved pair of runs.
@@ -177,7 +177,8 @@ def decide_overall(
     """Return the verdict of the whole comparison from primary rows and blocking differences.
 
     The first that applies: a regression in any row; invalid with blocking differences or an invalid
-    row; ``absence`` without rows; inconclusive if any row is; an improvement in any row; no change.
+    row; ``absence`` without primary rows; inconclusive if any row is; an improvement in any row; no
+    change.
 
     :param rows: rows of all families; only primary ones are used
     :param blocking: differences that block a comparison
@@ -238,7 +239,7 @@ def _overall(verdict: Verdict, reason: Reason) -> Overall:
 
 
 def _summarise(rows: Sequence[Row], primary: int) -> Reason:
-    # The largest change speaks for the rows that share its verdict.
+    # The row with the largest change represents all rows that share its verdict.
     row = max(rows, key=lambda row: abs(math.log(row.ratio)) if row.ratio else 0.0)
     point = f" at {row.point}" if row.point else ""
     side = f" of {row.side}" if row.side != "new" else ""

@@ -34,7 +34,8 @@ def load_captured(
 
     :param collector: name of the collector, which is also its directory below that of each run
     :param read: parses one capture; an InputError that it raises becomes a note
-    :param has: returns whether a run has what is read; None if the collector wrote files
+    :param has: returns whether a run has a capture [default: whether the collector wrote files in
+        the run's directory]
     """
     moments = place_in_time(sides)
     runs_of_sides = [_captured_runs(side.bundle, collector, has) for side in sides]
@@ -152,7 +153,7 @@ def _captured_runs(bundle: Bundle, collector: str, has: Callable[[Run], bool] | 
 
 
 def why_nothing(side: Side, collector: str) -> str:
-    """Return the reason why no run of a bundle has this capture."""
+    """Return the reason why no run of a side has a capture of the collector."""
     for entry in side.bundle.captures:
         if entry.collector == collector and entry.reason:
             return f"{collector} of {side.name}: {entry.reason}"

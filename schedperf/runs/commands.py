@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name the workload's own commands, of recordings that have the names of its tasks or not."""
+"""Name the workload's own commands, whether or not the names of its tasks were recorded."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,11 @@ _BETWEEN_WORDS = re.compile(r"[\s;&|()<>\"'`$={}]+")
 
 
 def own_commands(tasks: Sequence[str] | None, command: Sequence[str]) -> frozenset[str]:
-    """Return the names of the workload's commands.
+    """Return the names of the workload's commands, each up to its first slash.
 
     :param tasks: names of its tasks; None if they were not recorded
-    :param command: the command line that was recorded. If the names of its tasks are unknown, the
-        names of all programs that its words may be are returned, since it may be a shell's or a
-        wrapper's
+    :param command: the command line that was recorded. If ``tasks`` is None, each word that may
+        name a program is used, since the command may be a shell or a wrapper
 
     >>> sorted(own_commands(None, ["sh", "-c", "exec /usr/bin/hackbench -g 2"]))
     ['2', 'exec', 'hackbench', 'sh']

@@ -69,8 +69,8 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
 def _began_before_a_step(runs: Sequence[tuple[int, str, Run]]) -> Mapping[str, str]:
     """Return the start time of each session during which the clock was set back.
 
-    Its later times cannot be compared with those of other sessions, so all of its runs are placed
-    at its start, in recorded order.
+    The later times of such a session cannot be compared with those of other sessions, so all of
+    its runs are placed at its start, in recorded order.
     """
     in_order = sorted(runs, key=lambda item: item[2].order)
     began: dict[str, str] = {}

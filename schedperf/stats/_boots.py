@@ -96,7 +96,8 @@ def include_boots(
     :param estimates: ``se`` and ``df`` are changed in place
     :param history: completed tables of earlier boots
     :param given: standard deviation between boots as stated by the user, as a fraction; None to
-        estimate it from ``history``, or to assume 0.1 where that has too few boots
+        estimate it from ``history``, or to assume 0.1 for rows with too few earlier boots and for
+        rows that are compared by differences
     """
     # If all values are 0, boot variance is irrelevant.
     affected = np.flatnonzero(rows.is_one_boot_each & (rows.scale > 0.0)).tolist()

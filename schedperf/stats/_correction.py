@@ -15,8 +15,8 @@ def false_discovery(p: Floats, family: Integers) -> Floats:
     definition 6: a first pass at 0.05 / 1.05 estimates the number of unchanged rows, and the
     correction is for this number. If no row changed, 0.05 / 1.05 is the level of all rows.
 
-    :param p: NaN for rows that were not tested; these stay NaN and do not count
-    :param family: each family of rows is corrected separately
+    :param p: shape (rows,); NaN for rows that were not tested; these stay NaN and do not count
+    :param family: number of each row's family, shape (rows,); each family is corrected separately
     """
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))

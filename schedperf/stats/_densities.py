@@ -23,8 +23,9 @@ def normal_tail(z: float) -> float:
 def fisher_p(successes: tuple[int, int], n: tuple[int, int]) -> float:
     """Return the two-sided p of Fisher's exact test.
 
-    The sum of the probabilities of all tables with the same margins that are at most as probable as
-    the observed one: Fisher, "The logic of inductive inference", J. R. Stat. Soc. 98 (1935).
+    It is the sum of the probabilities of all tables with the same margins that are at most as
+    probable as the observed one: Fisher, "The logic of inductive inference", J. R. Stat. Soc. 98
+    (1935).
 
     :param successes: number of successes on each side
     :param n: number of trials on each side

@@ -81,7 +81,7 @@ class Findings(Struct, frozen=True, kw_only=True):
 def analyse(
     rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame], boot_sd: float | None
 ) -> Findings:
-    """Run all tests.
+    """Run all tests on all rows, and correct their p values for looks and multiple testing.
 
     :param looks: largest number of runs of each side recorded with group-sequential stopping
     :param history: completed tables of earlier runs of the same machine, one per bundle

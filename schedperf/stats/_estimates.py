@@ -103,8 +103,8 @@ def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
         estimate_block(estimates, block)
     if len(rows.summaries):
         _fill_summaries(estimates, rows)
-    # With one run on a side, its variance is unknown; with one boot, the other side's stands for
-    # it.
+    # With one run on a side, its variance is unknown; with one boot, the other side's variance is
+    # used instead.
     is_boot = rows.replication == REPLICATIONS.index("boots")
     is_lone = (count_units(rows) < FEWEST_RUNS).any(axis=1) & ~is_boot
     estimates.se[is_lone] = np.nan

@@ -193,7 +193,7 @@ def _row(
 
 
 def _mode_boundary(case: _Case, index: int) -> float | None:
-    # Between boots it is not known of single runs.
+    # If boots are compared, the modes are those of the boots' means, not of runs.
     rows = case.rows
     is_of_boots = REPLICATIONS[rows.replication[index]] == "boots"
     if index not in case.analysis.modes or is_of_boots:
@@ -385,7 +385,7 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
         caveats.append(caveat("coarse", step=step, unit=unit, percent=100.0 * coarse))
     if index in analysis.modes:
         caveats.append(_modes_caveat(case, index, question))
-    # With a coarse resolution, a side still has variance if all of its runs print the same number.
+    # With a coarse resolution, a side whose runs all print the same number may still vary.
     is_flat = coarse >= SMALLEST_EFFECT and _spread_factor(case, index) >= MOST_NOISIER
     if analysis.p_spread[index] < SPREAD_LEVEL and not is_flat:
         caveats.append(_spread_caveat(case, index, side))

@@ -40,10 +40,10 @@ def runs_to_settle(
 ) -> Floats:
     """Return how many values per side decide a row if its true effect is the estimate.
 
-    The smaller of two numbers: to detect an effect that is large enough to count, and to show that
-    a smaller effect is within the margin (normal approximation with t quantiles; the formulas are
-    those of Chow, Shao & Wang, "Sample Size Calculations in Clinical Research", sections 3.2.1 and
-    3.2.3).
+    It is the smaller of two numbers: to detect an effect that is large enough to count, and to show
+    that a smaller effect is within the margin (normal approximation with t quantiles; the formulas
+    are those of Chow, Shao & Wang, "Sample Size Calculations in Clinical Research", sections 3.2.1
+    and 3.2.3).
 
     :param effect: new - base; ``smallest`` and ``margin`` are in the same scale
     :param variance: of one value; if ``is_paired``, half the variance of the pairs' differences

@@ -224,9 +224,9 @@ def _where(table: Frame, index: int) -> str:
 
 
 def form_rows(runs: Frame, *, base: str, new: Sequence[str]) -> Rows:
-    """Form the rows of a completed table: one for each result of base or of a new side.
+    """Form the rows of a completed table: one per new side and result that it or base has.
 
-    :param runs: successful runs only; a result that base and a new side both lack has no row
+    :param runs: successful runs only
     :param new: names of the other sides
     """
     question = runs.number_rows(QUESTION)

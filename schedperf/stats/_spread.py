@@ -36,7 +36,8 @@ def compare_spread(count: int, blocks: Iterable[Block]) -> tuple[Floats, Floats]
 
     :param count: number of rows
     :return: two-sided p and the quotient new / base of the standard deviations, shape (rows,) each;
-        NaN with fewer than five values on a side; p is NaN also if no distance varies
+        NaN with fewer than five values on a side; p is NaN also if no distance varies; the quotient
+        is infinite if only new varies, and NaN if no side does
     """
     p, quotient = np.full(count, np.nan), np.full(count, np.nan)
     for block in blocks:

@@ -73,9 +73,9 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 class _Trends(Struct, frozen=True, kw_only=True):
     # The trend within the sides of each row; NaN where the order is unknown. slope: over the
-    # position in time, from 0 (the first run of both sides) to 1 (the last) squares: sum of squares
-    # of the positions; residual: sum of squares around the trend, with its df reach: distance
-    # between the middles of the sides
+    # position in time, from 0 (the first run of both sides) to 1 (the last); squares: sum of
+    # squares of the positions; residual: sum of squares around the trend, with its df; reach:
+    # distance between the middles of the sides
     slope: Floats
     squares: Floats
     residual: Floats

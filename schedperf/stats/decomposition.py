@@ -42,7 +42,7 @@ def decompose(base: Floats, new: Floats, *, is_paired: bool) -> tuple[Contributi
     of_base, of_new = (np.column_stack([side, side.sum(axis=1)]) for side in (base, new))
     whole = float(of_base[:, -1].mean())
     values = (of_new.mean(axis=0) - of_base.mean(axis=0)) / whole
-    # A part's own total is that of its parts, whatever the order of the additions.
+    # The contribution of all parts is exactly the sum of theirs, without rounding errors.
     values[-1] = values[:-1].sum()
     influences = (_influence_of_base(of_base, values) / whole, _deviations(of_new) / whole)
     halves = _half_widths(influences, is_paired=is_paired)

@@ -106,6 +106,7 @@ def interval_of_mean(
     :param is_log: whether the mean is geometric; all values are positive then
     :return: lower and upper end, in the unit of the values; the upper end is None if it is too
         large for a float
+    :raises ValueError: the numbers of values and runs differ
     """
     written = list(map(math.log, values)) if is_log else values
     units = list(map(fmean, gather_units(written, runs, replication)))
@@ -130,6 +131,7 @@ def interval_of_median(
     :param maxima: one per run
     :param runs: the run of each maximum
     :param replication: unit of replication
+    :raises ValueError: the numbers of maxima and runs differ
     """
     ordered = sorted(map(max, gather_units(maxima, runs, replication)))
     n = len(ordered)

@@ -20,14 +20,15 @@ from schedperf.stats.welch import variance_of
 # A whisker reaches the farthest value within so many interquartile ranges of the box: Tukey,
 # "Exploratory Data Analysis" (1977).
 WHISKER = 1.5
-# Halves of fewer runs say nothing about a drift.
+# With fewer runs, no drift is computed from their halves.
 FEWEST_IN_DRIFT = 4
 
 
 class Described(TypedDict):
     """The fields of a row that follow from its runs.
 
-    The statistics of a side without runs are None. If either side has none, so is ``runs_above``.
+    The statistics of a side without runs are None. If either side has no runs, ``runs_above`` is
+    None as well.
     """
 
     statistics_base: SideStatistics | None

@@ -265,12 +265,12 @@ def _bound(fraction: float, evidence: Evidence) -> float:
 
 
 def ratio_of(log: float | None) -> float | None:
-    """Return the exponential of a log ratio; None for None."""
+    """Return the exponential of a log ratio, at most 1e304; None for None."""
     return None if log is None else math.exp(min(log, LARGEST_LOG))
 
 
 def fraction_of(effect: float, *, is_log: bool) -> float:
-    """Return an effect as the fraction by which new differs from base."""
+    """Return an effect as the fraction by which new differs from base, at most 1e304."""
     return math.expm1(min(effect, LARGEST_LOG)) if is_log else effect
 
 

@@ -2,11 +2,12 @@
 """Parse ``account.json``, and divide the time of a run's tasks into parts.
 
 The CPU time is that of the resource usage, which is exact. ``account.json`` has the time that tasks
-waited for a CPU; what is left of their lifetime they were blocked. The kernel writes the record of
-a task before the task has ended, and the CPU time that no record has is that of exiting tasks. The times of a server that was
-started before are all from ``account.json``. Linux divides the CPU time of a
-task into user and system by ticks, and counts a task without ticks as user. If tasks are short, the
-ticks of all tasks together divide it better; then they do so in all runs that are compared.
+waited for a CPU; for the rest of their lifetime they were blocked. The kernel writes the record of
+a task before the task has ended; the CPU time that no record has is that of exiting tasks. The
+times of a server that was started before the run are all from ``account.json``. Linux divides the
+CPU time of a task into user and system by ticks, and counts a task without ticks as user. If tasks
+are short, the ticks of all tasks together divide it better; they are then used for all runs that
+are compared.
 
 >>> account = parse_account(
 ...     b'{"schema": "schedperf/account/1", "lost": 0, "left_out": 0, "unresolved": 0, "tasks": 2,'
@@ -49,7 +50,7 @@ class Other(Struct, frozen=True, kw_only=True):
 
 
 class ServerUse(Struct, frozen=True, kw_only=True):
-    """What the tasks of a server that was started before used during one run.
+    """What the tasks of a server that was started before a run used during this run.
 
     :param tasks: how many existed
     :param exec_s: CPU time as the scheduler counts it

@@ -33,7 +33,7 @@ def contributions(
     :param row: any row of the same runs
     :param runs: the runs of base, and those of the new side
     :param times_of: returns the time of each part in s
-    :return: None if the sum is 0 on a side, or too large
+    :return: None if the sum of base is 0, or if the sum of a side is too large
     """
     base, new = (
         _amounts(side, times_of, row.replication)

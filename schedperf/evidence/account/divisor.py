@@ -12,7 +12,10 @@ RUN = "run"
 
 
 def divide_by(run: Captured[Content]) -> tuple[Basis, float, str]:
-    """Return basis, number and name of the operations of a run; 1 run if they are not known."""
+    """Return basis, number and name of the operations of a run.
+
+    They are ("share", 1, "run") if the operations are unknown, or if the run is the operation.
+    """
     if run.ops is not None and run.ops.count and run.ops.unit != RUN:
         return "operation", run.ops.count, run.ops.unit
     return "share", 1.0, RUN

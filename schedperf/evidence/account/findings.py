@@ -88,8 +88,8 @@ def _can_cause(cause: RateRow, effect: RateRow) -> bool:
     """Return whether the change of the cause may explain most of that of the effect.
 
     Both are in one direction, and the logarithm of the cause's ratio is at least half of that of
-    the effect, by the end of its 95% CI that is nearer to no change. Tasks that share CPUs can wait
-    for a larger factor than that of the CPU time, as in any queue that gets full.
+    the effect, by the end of its 95% CI that is nearer to no change. The waiting time of tasks that
+    share CPUs can grow by a larger factor than their CPU time, as in any queue.
     """
     if not cause.changed or cause.ratio is None or effect.ci_low is None or effect.ci_high is None:
         return False

@@ -14,7 +14,7 @@ from schedperf.evidence.account.record import (
 )
 from schedperf.evidence.account.waits import Divided
 
-# A smaller share of the change of its part is not most of it.
+# Smallest share of a part's change that the main reason has.
 LEAST_SHARE = 0.5
 
 

@@ -15,7 +15,7 @@ from schedperf.evidence.account.times import Times
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 
-# A shorter run is damaged, and would have more CPU time than a float can be.
+# A shorter run is damaged, and its CPU time per second could be too large for a float.
 LEAST_WALL_S = 1e-6
 # Commands that are named for a point; the others are one row.
 MOST_COMMANDS = 5
@@ -71,7 +71,7 @@ def _describe(
 
 
 def used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float]:
-    """Return the mean CPU time of each command, in s per second of the run.
+    """Return the mean CPU time of each command and of all together, in s per second of the run.
 
     :return: {} if a run has no account, or if its duration is unknown
     """

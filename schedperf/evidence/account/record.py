@@ -34,7 +34,7 @@ SUB_PARTS: Mapping[Part, tuple[SubPart, ...]] = {
     "waiting": ("preempted", "woken", "yielded", "throttled"),
     "blocked": ("io", "other"),
 }
-# CPU time, which only restates a result that is a time.
+# Kinds of CPU time. If the result is itself a time, they only restate it.
 ON_CPU: tuple[Kind, ...] = ("cpu", "user", "system", "exiting")
 _REASONS: Mapping[SubPart, str] = {
     "preempted": "preempted",

@@ -45,7 +45,7 @@ COLLECTOR = "task_times"
 LARGEST_BYTES = 1 << 12
 WAITING: Part = "waiting"
 LEAST_COVERAGE = 0.8
-# The unit of a resource usage.
+# Resolution of the times of a resource usage.
 LEAST_CPU_S = 1e-6
 
 
@@ -157,7 +157,7 @@ def _judge(rate: Rate, base: float, new: float) -> Rate:
 
 
 def exceeds_coverage(low: float, high: float, *, base: float, new: float) -> bool:
-    """Return whether what was not seen cannot explain a change; see the rule of this module.
+    """Return whether tasks that were not sampled cannot explain a change; see the module's rule.
 
     :param low: lower end of the 95% CI of new / base
     :param base: coverage of base, as a fraction

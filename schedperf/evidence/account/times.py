@@ -69,13 +69,18 @@ def has_server(times: Times) -> bool:
 
 
 def read_command_times(side: Side, run: Run) -> Times:
-    """Read a run without the tasks of its server."""
+    """Read what is known of a run's tasks, without those of its server, as :func:`read_times`.
+
+    :raises BundleError: the file of the account is damaged
+    """
     return read_times(side, run, with_server=False)
 
 
 def read_times(side: Side, run: Run, *, with_server: bool = True) -> Times:
     """Read what is known of a run's tasks.
 
+    :param run: a run with a resource usage, see :func:`has_usage`
+    :param with_server: False to leave out the tasks of a server
     :raises BundleError: the file of the account is damaged
     """
     usage = run.rusage or {}
@@ -119,7 +124,7 @@ def divide_alike(sides: Sequence[SideOf[Times]]) -> list[SideOf[Times]]:
 
 
 def _counts(usage: Mapping[str, float], file: AccountFile | None) -> dict[Kind, float]:
-    """Return what is counted; switches and ended tasks of a server are not."""
+    """Return the counts of a run; with a server only faults, since its other counts are unknown."""
     counts: dict[Kind, float] = {kind: usage[key] for kind, key in _COUNTS.items() if key in usage}
     if file is None:
         return counts

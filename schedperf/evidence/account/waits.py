@@ -40,7 +40,7 @@ from schedperf.stats.counted.rates import Measure, Measures, compare_rates
 
 FOLDER, FILE_NAME = "bpf_account", "waits.json"
 LARGEST_BYTES = 1 << 16
-# If fewer events of a side are missing, they do not matter.
+# Smallest fraction of missed events of a side that gives a note.
 LEAST_MISSED = 0.01
 PARTS: tuple[SubPart, ...] = tuple(part for parts in SUB_PARTS.values() for part in parts)
 _NOT_TOLD_APART = (

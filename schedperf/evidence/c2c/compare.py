@@ -257,7 +257,8 @@ def _total(sides: Sides, words: Mapping[Observable, str]) -> _Column:
 
 
 class _Sight(Struct, frozen=True, kw_only=True):
-    # The boots and builds of one side, and the number of its named lines.
+    # The boots and builds of one side, the units of its named lines (kinds), and the number of its
+    # contended lines that are known by address only (hidden).
     name: str
     boots: frozenset[str]
     kernels: frozenset[str]

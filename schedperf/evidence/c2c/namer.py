@@ -212,7 +212,7 @@ def _load_kernel(side: Side) -> Kernel:
 
 
 def load_with_types(source: Path | Side) -> Kernel:
-    """Read a kernel's layout including the struct types of its per-CPU variables.
+    """Read a kernel's layout with the types of its per-CPU variables and the scheduler's structs.
 
     :param source: as for :func:`~schedperf.evidence.layout.sources.load_kernel`
     :raises InputError: the source cannot be read, or contains no layout information

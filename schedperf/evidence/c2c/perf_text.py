@@ -596,7 +596,7 @@ def _observable(text: C2cText, totals: Mapping[str, int]) -> Observable:
     # Only the details of a report name the events; IBS has the same columns as Intel's.
     if "mem-loads" in events:
         return "hitm"
-    # Like a recording without event names.
+    # Without event names, the totals decide, as for a recording.
     return "peer" if _sum(totals, _PEERS) and not _sum(totals, _HITMS) else "unknown"
 
 

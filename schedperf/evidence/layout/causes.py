@@ -53,7 +53,7 @@ def explain(
     changed: tuple[PairSet, PairSet],
     line_bytes: int,
 ) -> tuple[LayoutCause, ...]:
-    """Find few edits that together explain the changed pairs, by the greedy search above.
+    """Find few edits that together explain the changed pairs, by this module's greedy search.
 
     :param matching: entries of base and new
     :param changed: separated and joined pairs of entries that both sides have

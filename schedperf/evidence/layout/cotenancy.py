@@ -117,7 +117,7 @@ class Span(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to have no bytes, e.g. a flexible array, and occupies no line."""
+        """Whether the entry is known to have no bytes, e.g. a flexible array, so it has no line."""
         return self.is_sized and self.start == self.end
 
     def lines(self, line_bytes: int) -> Lines:

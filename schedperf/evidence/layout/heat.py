@@ -69,17 +69,17 @@ class Use(Struct, frozen=True, kw_only=True):
 
     @property
     def is_hot(self) -> bool:
-        """Whether a path that every task takes accesses it."""
+        """Whether a path that every task takes accesses the entry."""
         return not HOT_PATHS.isdisjoint(self.paths)
 
     @property
     def is_read_mostly(self) -> bool:
-        """Whether it is read-mostly, so that its line stays in the caches of all readers."""
+        """Whether the entry is read-mostly, so that its line stays in the caches of all readers."""
         return self.written == "rarely"
 
     @property
     def is_disturbing(self) -> bool:
-        """Whether other CPUs write it often, so that its line moves between CPUs.
+        """Whether other CPUs write the entry often, so that its line moves between CPUs.
 
         Often means on hot paths, or when a CPU enters or leaves idle.
         """

@@ -288,7 +288,7 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Limit the number of levels and types, since each adds rows and the file is untrusted.
 
-        :raises ValueError: there are more
+        :raises ValueError: there are more levels or types than any machine has
         """
         parts = (
             self.moves,

@@ -49,6 +49,7 @@ def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     base; values are in ``unit``. A single run has no interval.
 
     :raises Absent: no metric was measured in both clean and instrumented runs of one side
+    :raises BundleError: the output of a run cannot be read
     """
     table = read_run_values(sides).table
     primary = table.take((table["family"] == "primary") & (table["status"] == "ok"))

@@ -245,12 +245,12 @@ class Explained(Struct, frozen=True, kw_only=True):
 def explain_change(comparison: PointComparison) -> Explained | None:
     """Return the fraction of the change of non-idle time that the most-changed functions explain.
 
-    Other load is in neither.
+    Neither the functions nor the non-idle time include other load.
 
-    The functions are the up to three largest significant changes of cost in the direction of the
-    whole. None if the number of operations is unknown, or no cost changed significantly in this
-    direction. The same runs select the functions and measure their fraction, which biases it
-    upwards if the changes are barely significant.
+    The functions are those with the largest significant changes of cost in the direction of the
+    whole, at most three. None if the number of operations is unknown, or no cost changed
+    significantly in this direction. The same runs select the functions and measure their fraction,
+    which biases it upwards if the changes are barely significant.
     """
     costs = comparison.costs
     if costs is None or costs.busy_change.difference is None:

@@ -40,18 +40,18 @@ Flags = NDArray[np.bool_]
 
 
 def is_kernel_code(location: Place) -> bool:
-    """Return whether this is code of the kernel, its modules or its BPF programs."""
+    """Return whether a place is code of the kernel, its modules or its BPF programs."""
     return is_kernel_dso(location.dso)
 
 
 def is_idle_time(location: Place) -> bool:
-    """Return whether this is an idle routine of the idle task or of idle injection."""
+    """Return whether a place is an idle routine of the idle task or of idle injection."""
     is_task = is_kernel_dso(location.dso) and not is_in_interrupts(location.dso)
     return is_task and is_idle_routine(location)
 
 
 def is_charged(location: Place) -> bool:
-    """Return whether a timer attributes time with interrupts off to this function."""
+    """Return whether a timer attributes time with interrupts off to the function of a place."""
     return is_kernel_code(location) and function_name(location.symbol) in CHARGED_FUNCTIONS
 
 
@@ -97,6 +97,10 @@ def is_silent(is_idle: Flags, is_hidden: Flags, *, sees_kernel: bool) -> Flags:
 
 
 def is_changed(share: "Columns") -> Flags:
-    """Return which shares changed significantly, by at least ``SMALLEST_CHANGE_PP``."""
+    """Return which shares changed significantly, by at least ``SMALLEST_CHANGE_PP``.
+
+    :param share: the comparison of shares in percent
+    :return: shape (columns,)
+    """
     is_large = np.abs(share.difference) >= SMALLEST_CHANGE_PP
     return np.asarray((share.q < FALSE_DISCOVERY_RATE) & is_large)

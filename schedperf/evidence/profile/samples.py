@@ -73,7 +73,7 @@ class ProfileSamples(Struct, frozen=True, kw_only=True):
         return np.isin(self.recording.samples.event, numbers)
 
     def rows_at(self, is_one: Callable[[Place], bool]) -> Flags:
-        """Return a mask of the recording's rows with such a place, shape (rows,)."""
+        """Return a mask of the recording's rows whose place ``is_one`` accepts, shape (rows,)."""
         flags = np.array([is_one(location) for location in self.placed.places], dtype=np.bool_)
         return flags[self.placed.of_row]
 

@@ -47,9 +47,10 @@ def read_all_tasks(side: Side) -> SideOf[ProfileSamples]:
 
 
 def read_alike(sides: Sequence[Side]) -> Callable[[Side], SideOf[ProfileSamples]]:
-    """Return how to read the profiles of all these sides.
+    """Return the function that reads the profiles of all these sides.
 
-    The samples of the workload are compared with those of all tasks on no side.
+    It divides the samples of all sides or of none, because samples of the workload are not
+    comparable with samples of all tasks.
     """
     runs = [run for side in sides for run in side.once(read_profiles).runs]
     return read_profiles if all(run.content.is_attributed for run in runs) else read_all_tasks

@@ -53,7 +53,7 @@ class Owner(IntEnum):
 
 
 class StartedProcess(Struct, frozen=True, kw_only=True):
-    """A process that began when perf did not record processes yet."""
+    """A process that began before perf recorded processes."""
 
     pid: Count
     parent: Count

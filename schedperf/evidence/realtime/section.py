@@ -46,7 +46,10 @@ _Runs = list[tuple[Run, Latencies]]
 
 
 def is_realtime(side: Side) -> bool:
-    """Return whether a successful clean run of a side printed latencies."""
+    """Return whether a successful clean run of a side printed latencies.
+
+    :raises BundleError: the output of a run cannot be read
+    """
     return bool(side.once(_read))
 
 
@@ -55,6 +58,7 @@ def realtime(sides: Sequence[Side]) -> Realtime:
     """Compare exceedances and maxima of each workload, point and measured latency.
 
     :raises Absent: no run of a side printed latencies, or the sides have no latency in common
+    :raises BundleError: the output of a run cannot be read
     """
     base, *others = [side.once(_read) for side in sides]
     moments = place_in_time(sides)

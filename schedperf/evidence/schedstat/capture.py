@@ -96,7 +96,8 @@ def parse_schedstat(lines: Iterable[str], label: str) -> Snapshot:
 
     :param lines: with line ends, so that a truncated file is detected
     :param label: name of the file in messages
-    :raises InputError: invalid, unsupported version, or truncated; the message has the line
+    :raises InputError: invalid, unsupported version, or truncated; the message has the number of
+        an invalid line
     """
     reading = _Reading(label)
     for number, line in enumerate(lines, 1):

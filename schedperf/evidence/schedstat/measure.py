@@ -153,6 +153,7 @@ def totals_of(
 
     :param labels: labels of the run's levels
     :param cpus: CPUs to sum over; None for all
+    :return: empty if none of these CPUs was counted
     """
     change, layout = counts.change, LAYOUTS[counts.change.version]
     totals: dict[Key, float] = {}

@@ -30,7 +30,8 @@ from schedperf.stats.counted.rates import distance_of
 MOST_FINDINGS = 4
 # Largest number of findings per group of counters, since there are hundreds of interrupts.
 MOST_OF_GROUP = 2
-# The section with the time of the workload's own tasks, which takes the place of these.
+# The section with the time of the workload's own tasks, and the times of the whole machine that it
+# replaces.
 ACCOUNT = "account"
 _IN_ACCOUNT: AbstractSet[tuple[Group, str]] = {
     ("cpu", "user"),

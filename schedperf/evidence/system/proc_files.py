@@ -56,7 +56,7 @@ _LONGEST_LINE = 16 * MOST_CPUS
 _LONGEST_INTERRUPT = 128
 # 32-bit Arm names its fast interrupts on a line without counts (show_fiq_list()).
 _WITHOUT_COUNTS = "FIQ:"
-# Their counters are unsigned int (struct irqstat, irq_cpustat_t).
+# Counters of interrupts and softirqs are unsigned int (struct irqstat, irq_cpustat_t).
 MODULUS = 2**32
 
 _CPU_COLUMN = re.compile(r"CPU([0-9]{1,5})", re.ASCII)

@@ -103,7 +103,7 @@ class SystemSums:
         self._restarted: dict[str, dict[str, None]] = {}
 
     def note(self, text: str) -> None:
-        """Add a note."""
+        """Add a note, unless it was added before."""
         self._notes[text] = None
 
     @property

@@ -33,9 +33,9 @@ MEDIAN: Statistic = "p50"
 def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
     """Yield one finding per command whose percentiles changed, the largest changes first.
 
-    The workload's own commands come first; a change of other commands is an effect then, because
-    the result is not theirs. Each side and point has at most ``MOST_FINDINGS``. All commands
-    together have a finding only if no single command has one.
+    If the workload's own commands are known, they come first, and a change of another command is
+    reported as an effect, because the result is the workload's. Each side and point has at most
+    ``MOST_FINDINGS``. All commands together have a finding only if no single command has one.
     """
     points: dict[tuple[str, str, str], dict[str, list[WakeupRow]]] = {}
     for row in record.rows:

@@ -28,14 +28,17 @@ Counts = npt.NDArray[np.int64]
 
 
 def bin_of(ns: int) -> int:
-    """Return the number of the bin of a wait in ns; longer waits are in the last bin."""
+    """Return the number of the bin of a wait in ns; the last bin also has all longer waits."""
     units = max(0, ns) // UNIT_NS
     power = max(0, units.bit_length() - STEPS.bit_length())
     return min(power * STEPS + (units >> power), BINS - 1)
 
 
 def edges(number: int) -> tuple[int, int]:
-    """Return the lower and the upper edge of a bin in ns; the last bin has no upper edge."""
+    """Return the lower and the upper edge of a bin in ns.
+
+    The last bin also has all longer waits, so its waits can exceed its upper edge.
+    """
     power = max(0, number // STEPS - 1)
     low = (number - power * STEPS) << power
     return low * UNIT_NS, (low + (1 << power)) * UNIT_NS

@@ -21,6 +21,8 @@ MOST_NAMES = 5
 def import_wakeup_latency(tree: Tree) -> Imported:
     """Read all files in the order of their names; each file is a run.
 
+    Files of another format are left out, with a note.
+
     :raises InputError: no file is the output of one of these commands
     """
     runs: list[ImportedRun] = []

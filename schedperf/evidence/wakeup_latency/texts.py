@@ -142,7 +142,7 @@ def parse_latency(content: bytes, label: str) -> WakeupCapture:
     """Parse the output of ``perf sched latency``: the maximum of each command.
 
     :param label: bundle and member, for messages
-    :raises InputError: it has no line of a task
+    :raises InputError: the text has no line of a task
     """
     longest: dict[str, int] = {}
     switches: dict[str, int] = {}

@@ -355,6 +355,7 @@ def means_over_runs(values: Floats, runs: Sequence[RunKey]) -> Means:
 
     :param values: shape (runs, numbers), runs >= 1, none of them negative
     :param runs: the run of each row of ``values``
+    :raises ValueError: the numbers of rows and runs differ
     """
     replication = replication_of(runs)
     units = gather_units(list(range(len(runs))), runs, replication)

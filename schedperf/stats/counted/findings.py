@@ -34,6 +34,8 @@ def rate_finding(
 ) -> Finding:
     """Return the finding of a significant row; its value is the change in percent.
 
+    The value is None for a row without a ratio.
+
     :param rule: the finding rule's name
     :param section: name of the section that the row belongs to
     :param clause: a field of :class:`~schedperf.model.sections.Finding`, as are the parameters

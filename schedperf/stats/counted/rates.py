@@ -28,7 +28,8 @@ from schedperf.stats import JudgedRow, compare_runs, one_side, welch_difference
 from schedperf.stats._correction import false_discovery
 from schedperf.stats.one_side import gather_units, replication_of
 
-# Work is a better measure than time: a slower kernel does less of everything in a second.
+# Best first. Work is a better measure than time: a slower kernel does less of everything in a
+# second.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
 # A rate from fewer events per run is not reported as changed, whatever its interval.
 LEAST_EVENTS_OF_FINDING = 10.0
