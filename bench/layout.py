@@ -48,7 +48,7 @@ def write_symbols(path: Path) -> None:
 
 
 def write_hostile(path: Path, offset: int) -> None:
-    """Write BTF of a struct rq with a union of 990 fields, which all have the same bytes.
+    """Write BTF of a struct rq with a union of 990 fields, which all occupy the same bytes.
 
     :param offset: offset of the union in the struct, in bytes
     """

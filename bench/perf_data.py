@@ -23,15 +23,15 @@ from statistics import median
 from typing import NamedTuple
 
 SMALLEST_BYTES = 250_000_000
-# Samples a second and CPU; the kernel's own limit is often lower.
+# Samples per second and CPU; the kernel's own limit is often lower.
 FREQUENCY_HZ = 25_000
 SECONDS = (30, 60, 120)
 ROUNDS = 5
 # A program that takes longer is stopped: its time is then a lower bound.
 LIMIT_S = 900.0
-# The paths with call chains take up to minutes.
+# perf's programs with call chains take up to minutes.
 SLOW_ROUNDS = 1
-# A program that needs more fails: the machine does other things.
+# A program that needs more memory fails, so that other programs on the machine keep theirs.
 MOST_BYTES = 8 << 30
 # ru_maxrss is in KiB.
 KIB = 1024
@@ -88,6 +88,7 @@ def record(path: Path, load: Sequence[str]) -> None:
 
     :param load: the command that is sampled; ``timeout`` stops it
     :raises SystemExit: perf writes no file, or the file is too small after 120 s
+    :raises FileNotFoundError: perf is not installed
     """
     limit = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text(encoding="ascii"))
     frequency = str(min(FREQUENCY_HZ, limit))

@@ -28,11 +28,11 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 NAMES = ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu")
 ROUNDS = 3
 VISITS = 5
-# Exit statuses that a comparison ends with.
+# Exit statuses of a comparison that are a verdict.
 VERDICTS = (0, 1)
 COLUMNS = ("workload", "point", "metric", "unit", "better", "run", "value")
 
-# Shares of runs' standard deviation, and what some results changed by.
+# Relative standard deviation of the runs, and relative changes of the results, in turn.
 NOISE = 0.01
 CHANGES = (0.0, 0.0, 0.0, 0.0, 0.0, 0.08, -0.05)
 

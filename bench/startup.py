@@ -37,7 +37,7 @@ BESIDE = {
     SOURCES: SOURCES,
     COMPILED: SOURCES,
 }
-# The largest quotient of the two that is aimed at.
+# Goal: largest ratio of the times of HELP to those of CLICK.
 GOAL = 1.3
 
 

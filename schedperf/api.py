@@ -23,7 +23,9 @@ def open_bundle(path: StrPath, *, salvage: bool = False) -> Bundle:
     """Open a bundle: plain, gz, xz or zst, whatever its suffix.
 
     :param salvage: read as much of a damaged bundle as possible
-    :raises InputError: it is not a bundle, is damaged, or of a future version
+    :raises InputError: the file cannot be read, is not a bundle, exceeds a limit, has a newer major
+        format version, or is damaged; with ``salvage``, damage is an error only if nothing can be
+        read
     """
     return _open_bundle(Path(path), salvage=salvage)
 
@@ -40,7 +42,7 @@ def read_table(path: StrPath) -> "pd.DataFrame":
 def read_comparison(path: StrPath) -> Comparison:
     """Read a file that ``schedperf compare --json`` wrote.
 
-    :raises InputError: it cannot be read, is damaged, or is of another version
+    :raises InputError: the file cannot be read, is damaged, or is of another version
     """
     return load_comparison(Path(path))
 
@@ -48,7 +50,7 @@ def read_comparison(path: StrPath) -> Comparison:
 def read_culprit(path: StrPath) -> Culprit:
     """Read a record that ``schedperf culprit new`` wrote.
 
-    :raises InputError: it cannot be read, is damaged, or is of another version
+    :raises InputError: the file cannot be read, is damaged, or is of another version
     """
     return load_culprit(Path(path))
 

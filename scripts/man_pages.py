@@ -120,7 +120,10 @@ def options(context: click.Context) -> Iterator[str]:
 
 
 def commands(context: click.Context) -> Iterator[str]:
-    """Yield the commands, each with the page or the option that describes it."""
+    """Yield the lines about the commands of the program or of a group: names and summaries.
+
+    Yield nothing for any other command.
+    """
     if context.parent is None:
         yield ".SH COMMANDS"
         for each in list(contexts())[1:]:

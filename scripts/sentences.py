@@ -34,7 +34,7 @@ WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)\s+(?=[A-Z`*\"\[])")
 # The first line of a Markdown block: list item, table row, heading, comment.
 BLOCK = re.compile(r"\s*([*-] |\d+\. |\||#|<!--)")
-# What refers to the sentence before.
+# First words of a sentence that refers to the sentence before it.
 PRONOUN = re.compile(r"(It|Its|They|Their|This|These|Such|Then|Therefore|So)\b")
 # Exceptions whose arguments are printed as "reason; remedy".
 REASON_AND_REMEDY = ("Skipped", "Unavailable")
@@ -123,7 +123,7 @@ def _count_words(text: str) -> int:
 def of_python(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string of a module, f-strings with their expressions.
 
-    Docstrings are omitted, except those that are help texts of commands, and constants of FOREIGN.
+    Constants of FOREIGN are omitted, and docstrings, except those that are help texts of commands.
     """
     tree = ast.parse(source)
     docstrings = set(_docstrings(tree))

@@ -14,7 +14,7 @@ import grimp
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-# Each with the level at which it is divided.
+# Number of parts in the names of the packages that are counted, by top-level package.
 ROOTS = {
     "schedperf": 2,
     "schedperf_collectors": 1,

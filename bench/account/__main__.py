@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from bench.account.events import EVENTS, Waits, add_up_waits, find_processes
 
-# As much as two clocks of the kernel differ; tasks that live shorter than a tick differ more.
+# Relative differences of two clocks of the kernel; larger for tasks that live less than a tick.
 LARGEST_ERROR, LARGEST_ERROR_OF_FORKS = 0.01, 0.07
 # GNU time prints hundredths of a second, and its own process is in the account only.
 TICKS_S = 0.02
 MOST_OWN_SWITCHES = 10
-# With more missed switches, the events tell too little.
+# If perf misses a larger fraction of the switches, waiting is not compared.
 MOST_MISSED = 0.05
 # First line that GNU time prints of a command.
 BEGINS = "Command being timed"
@@ -35,7 +35,7 @@ WAITS = ("woken", "preempted", "yielded", "throttled")
 class Workload(NamedTuple):
     """One workload.
 
-    :param largest_error: of waiting, as a fraction
+    :param largest_error: allowed relative error of waiting
     """
 
     name: str
@@ -53,7 +53,7 @@ WORKLOADS = (
 
 
 class Numbers(NamedTuple):
-    """What is compared of a run; times in s."""
+    """The compared numbers of a run; times in s."""
 
     cpu_s: float
     switches: float
@@ -95,7 +95,10 @@ def record(workload: Workload, folder: Path) -> tuple[Numbers, Numbers, float, W
 
 
 def read(bundle: Path) -> tuple[int, Any, Any, Any]:
-    """Return place, run.json, account.json and waits.json of the instrumented run of a bundle."""
+    """Return number, run.json, account.json and waits.json of the instrumented run of a bundle.
+
+    The number is that of the run among all runs, from 0.
+    """
     with tarfile.open(bundle) as members:
         names = members.getnames()
         [waits] = [name for name in names if name.endswith("/bpf_account/waits.json")]
@@ -107,7 +110,7 @@ def read(bundle: Path) -> tuple[int, Any, Any, Any]:
 
 
 def read_times(text: str) -> Mapping[str, float]:
-    """Parse the output of GNU time."""
+    """Return what ``time -v`` prints as plain numbers, by its labels."""
     lines = re.findall(r"^\s*([A-Z][^:\n]*): ([0-9.]+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in lines}
 
@@ -118,7 +121,7 @@ def missed_by_perf(theirs: Numbers, waits: Waits) -> float:
 
 
 def judge(workload: Workload, ours: Numbers, theirs: Numbers, waits: Waits) -> Iterator[str]:
-    """Yield what differs by more than it may."""
+    """Yield a line for each number that differs by more than is allowed."""
     if abs(ours.cpu_s - theirs.cpu_s) > LARGEST_ERROR * theirs.cpu_s + TICKS_S:
         yield f"CPU time: {ours.cpu_s} s, and {theirs.cpu_s} s by GNU time"
     # GNU time's own tasks are switched, too.
@@ -132,7 +135,7 @@ def judge(workload: Workload, ours: Numbers, theirs: Numbers, waits: Waits) -> I
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Record and compare each workload; return 1 if a number is wrong."""
+    """Record and compare each workload; return 1 if a number is wrong, else 0."""
     argparse.ArgumentParser(prog="python -m bench.account", description=__doc__).parse_args(
         arguments
     )

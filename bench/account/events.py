@@ -67,7 +67,7 @@ def add_up_waits(script: str, parent: int) -> Waits:
     The end of a wait is unknown if the switch to the task was missed; such a wait is left out.
 
     :param script: as for :func:`read_events`; the events of the whole machine
-    :param parent: pid of the process; it is not added up itself
+    :param parent: pid of the process, whose own waits are left out
     """
     own: set[int] = set()
     since: dict[int, int] = {}

@@ -40,7 +40,7 @@ WAYS: dict[str, tuple[type[Recording], str]] = {
 }
 # Enough that a power cut often leaves some of them finished.
 _RUNS = 5
-# Between two kills, so that each phase of a boot is hit.
+# Longest time between two kills, so that each phase of a boot is hit.
 _LONGEST_S = 60.0
 
 
@@ -74,7 +74,7 @@ def prove(way: str, asked: argparse.Namespace, folder: Path) -> None:
     with Machine(disk, folder / "machine") as machine:
         machine.start()
         say(f"{loader}, {disk.kernels.old} and {disk.kernels.new}, seed {asked.seed}")
-        # Settings are those that the recording has left only if the last boot is its own.
+        # The settings that the recording left can be checked only if its last boot still runs.
         boots = asked.boots | 1 if kind is Design else asked.boots
         recording = kind(machine, disk.kernels, Size(boots, _RUNS), folder, say)
         recording.start()

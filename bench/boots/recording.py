@@ -18,13 +18,13 @@ from schedperf.commands._zipapp import build_zipapp
 from schedperf_generators.disk.machine import DidNotBoot, Machine
 from schedperf_generators.disk.tree import LIES, PANICS, Kernels
 
-# Of the recording in the guest, where the machine drives itself.
+# Paths in the guest, for a machine that drives itself.
 _HOME = "/var/lib/schedperf/boots"
 _PREFIX = "/root/recorded"
 _FINISHED = "/root/finished"
 _OVER = "over"
 _NAME = "id=$(cat /proc/sys/kernel/random/uuid)"
-# Each run says who it is, and the machine keeps what has come to its end.
+# Each run prints a random id, and the machine stores the ids of the runs that finished.
 WORKLOAD = (
     "sh",
     "-c",
@@ -32,7 +32,7 @@ WORKLOAD = (
 )
 _ID = re.compile(rb"^id=(\S+)$", re.MULTILINE)
 _RUN = re.compile(r"boots/\d+/runs/\d+/stdout$")
-# What is proven needs no measurement beside the runs.
+# The check needs no measurements besides the runs.
 _QUICK = ("--warmup", "0", "--instrumented", "0", "--with", "none", "--settle", "0")
 _FEATURE = "GENTLE_FAIR_SLEEPERS"
 # All that a setting may change, without what changes by itself: counts, the next process, and what
@@ -46,7 +46,7 @@ _SETTINGS = (
 # Each look at a machine that drives itself takes a second of its emulated processors.
 _POLL_S = 5.0
 _END_S = 3600.0
-# From the end of a recording to that of its controller.
+# Time limit from the end of a recording to the end of its controller.
 _CONCLUDE_S = 30.0
 
 Say = Callable[[str], None]
@@ -64,7 +64,9 @@ class Size(NamedTuple):
 
 
 class Recording:
-    """A recording of two kernels that are booted alternately; subclasses drive it in one way.
+    """A recording of two kernels that are booted alternately.
+
+    Each subclass drives it in one way, and defines the methods that raise NotImplementedError.
 
     :param kernels: releases of the default and of the other kernel
     :param folder: directory for the bundles
@@ -104,7 +106,7 @@ class Recording:
         raise NotImplementedError
 
     def end(self) -> None:
-        """End the processes of this recording on the host."""
+        """End the processes of this recording on the host; there are none by default."""
 
     def sides(self) -> Sequence[tuple[str, str]]:
         """Return name and release of each kernel.
@@ -285,7 +287,7 @@ class ByItself(Recording):
         self.machine.put(build_zipapp(), "/root/recorder")
         words = ["ab", *self.options(), "--resume", "-o", _PREFIX, "--", *WORKLOAD]
         started = self.machine.call("python3", "-I", "/root/recorder", *words, limit_s=300)
-        # The machine may reboot before ssh has heard of the end.
+        # The machine may reboot before ssh receives the exit status.
         if started.returncode not in {0, 255}:
             raise Wrong(f"ab --resume: {started.stderr.strip()}")
 
@@ -388,7 +390,9 @@ def read_bundle(path: Path) -> tuple[Sequence[str], set[str]]:
 
 
 def finish(recording: Recording) -> None:
-    """Wait for the end of a recording, then for the machine; continue it if a controller gave up.
+    """Wait for the end of a recording, then for the machine.
+
+    The recording is continued if its controller gave up.
 
     :raises Wrong: it does not end within an hour, or the machine does not come up
     """

@@ -31,7 +31,7 @@ WIDTH = 100
 
 
 class Found(NamedTuple):
-    """What a report said of one cause.
+    """The content of a report about one cause.
 
     :param result: the verdict and the change of the result
     :param time: the change of the tasks' time, with its largest parts
@@ -120,7 +120,7 @@ def describe_result(found: Any) -> str:
 
 
 def describe_time(found: Any) -> Iterator[str]:
-    """Yield the change of the tasks' time and of its parts."""
+    """Yield, for each point, the change of the tasks' time and of its parts."""
     for point in found["sections"]["account"]["data"]["points"]:
         parts = sorted(point["parts"], key=lambda part: -abs(part["contribution"]))
         words = ", ".join(f"{part['part']} {100 * part['contribution']:+.0f} pp" for part in parts)

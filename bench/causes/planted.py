@@ -10,7 +10,7 @@ ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
 NO_AUTOGROUP = "echo 0 >/proc/sys/kernel/sched_autogroup_enabled"
 HACKBENCH = "hackbench -l 1500 -g 2"
 OTHER_LOAD = re.compile("(?:other load|waited for a CPU).*python3", re.DOTALL)
-# It is ended with the run; after a minute at the latest.
+# A load that ends with the run, or after a minute at the latest.
 LOAD = "python3 -c 'while True: pass'"
 
 
@@ -20,7 +20,7 @@ class Cause(NamedTuple):
     :param command: the workload
     :param base: setup of base; "" for none
     :param new: setup of the new side
-    :param named: what the first reason must say
+    :param named: pattern that the first reason must match
     """
 
     name: str

@@ -63,6 +63,7 @@ def prepare(package: str, cache: Path) -> Image:
 
     :raises subprocess.CalledProcessError: apt-get or tar fails
     :raises DamagedImageError: the image has no symbols or no BTF
+    :raises InputError: the image cannot be unpacked
     """
     name = package.removeprefix("linux-image-")
     folder = cache / name

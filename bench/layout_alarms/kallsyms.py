@@ -25,14 +25,14 @@ _DIGITS = b"".join(bytes((digit, 0)) for digit in b"0123456789")
 _TOKENS = 256
 # The kernel records the start of every 256th name.
 _NAMES_PER_MARKER = 256
-# Bytes of so many names: two of each at least, its length and one token.
+# Bytes of 256 names, each of which has at least two: its length and one token.
 _LEAST_STEP, _LARGEST_STEP = 2 * _NAMES_PER_MARKER, 64 * _NAMES_PER_MARKER
-# Names of 128 or more bytes have a length of two bytes (since 6.1).
+# The length of a name of 128 or more bytes takes two bytes (since 6.1).
 _LONG = 0x80
 _ALIGNMENT = 8
 _WORD, _DOUBLE = 4, 8
 _ADDRESSES = 1 << 64
-# Where kernels of 64 bits are linked.
+# Lowest link address of 64-bit kernels.
 _FIRST_ADDRESS = 0xFFFF_8000_0000_0000
 _MOST_SYMBOLS = 2_000_000
 # Bytes between two arrays: alignment only.
@@ -40,7 +40,7 @@ _MOST_GAP = 16
 
 
 class DamagedImageError(Exception):
-    """The image does not contain the tables of /proc/kallsyms, or in an unknown form, or no BTF."""
+    """The image has no BTF, or no tables of /proc/kallsyms, or these have an unknown form."""
 
 
 def read_symbols(rodata: bytes) -> list[tuple[int, str, str]]:
@@ -109,7 +109,7 @@ def _find_names(data: bytes, tokens_at: int) -> tuple[int, int, int]:
 
 
 def _ends_at(data: bytes, names_at: int, markers_at: int, count: int, last: int) -> bool:
-    # Whether the names from there on are as many, and end at the markers.
+    # Whether exactly ``count`` names lie between ``names_at`` and the markers.
     position, marked = names_at, count - count % _NAMES_PER_MARKER
     for number in range(count):
         if number == marked and position - names_at != last:

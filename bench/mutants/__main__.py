@@ -66,7 +66,7 @@ def read_results(path: Path) -> dict[str, Row]:
 
 
 def write_results(path: Path, rows: Mapping[str, Row]) -> None:
-    """Write a table of results in the order of ``mutants.toml``, without mutants not in it."""
+    """Write a table of results in the order of ``mutants.toml``; leave out mutants it lacks."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -97,6 +97,7 @@ def try_all(
     :param root: checkout whose last commit is tested
     :param most_files: as in :meth:`Clone.try_mutant`
     :raises TrialError: a mutant cannot be tried
+    :raises subprocess.CalledProcessError: git fails
     """
     first = killers()
     with (
@@ -128,7 +129,10 @@ def try_all(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try the mutants, write the results; return 1 if one survives, 2 if one cannot be tried."""
+    """Try the mutants and write the results.
+
+    Return 1 if a mutant survives, 2 if one cannot be tried, else 0.
+    """
     chosen = parse_arguments(arguments)
     root = chosen.root.resolve()
     command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]

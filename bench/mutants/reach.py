@@ -15,7 +15,7 @@ from pathlib import Path
 
 SOURCE_ROOTS = ("", "collectors", "generators", "reports", "templates")
 PROGRAM = "schedperf"
-# A test file that has all words of a module's name is as many imports nearer.
+# A test file that has all words of a module's name counts as this many imports nearer.
 MOST_SAID = 2.0
 _CODE = ("schedperf", *SOURCE_ROOTS[1:], "tests")
 

@@ -36,9 +36,10 @@ def prove(size: Size, folder: Path) -> None:
     """Run the night with kills, check its result, and print the progress.
 
     :param folder: directory for the guests
-    :raises Wrong: a command or a check fails, or the night does not get on
+    :raises Wrong: a command or a check fails, or the night makes no progress
     :raises DidNotBoot: a guest does not come up
     :raises CannotBuild: the disk cannot be built
+    :raises subprocess.SubprocessError: a command fails on the target, or takes too long
     """
     began = time.monotonic()
 
@@ -56,7 +57,10 @@ def prove(size: Size, folder: Path) -> None:
 
 
 def set_up(lab: Lab, size: Size, say: Say) -> None:
-    """Boot the guests and follow docs/night.md from the installation to the timer."""
+    """Boot the guests and follow docs/night.md from the installation to the timer.
+
+    Raise as :func:`prove`.
+    """
 
     @contextmanager
     def timed(what: str) -> Iterator[None]:
@@ -82,7 +86,8 @@ def set_up(lab: Lab, size: Size, say: Say) -> None:
 def kill(lab: Lab, say: Say) -> None:
     """Kill the night's process, then cut the power of the target, then that of the controller.
 
-    :raises Wrong: the night ends before
+    :raises Wrong: the night ends or an hour passes before a kill, or a command fails
+    :raises DidNotBoot: the controller does not come up
     """
 
     def cut_power(machine: Machine) -> Callable[[], None]:

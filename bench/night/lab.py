@@ -107,7 +107,8 @@ class Size(Struct, frozen=True):
 class Lab:
     """A controller and its target, both guests with a boot loader.
 
-    Methods that run commands on the controller raise :class:`Wrong` if a command fails.
+    Methods that run commands on the controller raise :class:`Wrong` if a command fails, except
+    :meth:`run` and those that read a state.
 
     :param folder: directory for the changes to their disks
     :raises CannotBuild: the disk cannot be built
@@ -176,6 +177,7 @@ class Lab:
         It proves that the boot loader consumes one-shot entries.
 
         :return: the line of ``doctor --boot`` about one-shot entries; without one, its last line
+        :raises DidNotBoot: the target does not come up
         """
         doctor = f"ssh {TARGET} python3 -I collect.pyz doctor --boot grub-reboot"
         before = self.target.run("cat", "/proc/sys/kernel/random/boot_id").strip()
@@ -257,7 +259,10 @@ class Lab:
         return "; ".join(lines)
 
     def run(self, command: str) -> str:
-        """Run a command on the controller; return its stdout and stderr, even if it fails."""
+        """Run a command on the controller; return its stdout and stderr, even if it fails.
+
+        :raises subprocess.TimeoutExpired: it takes longer than 20 minutes
+        """
         done = self.controller.shell(command, limit_s=_STEP_S, checks=False)
         return done.stdout + done.stderr
 
@@ -298,6 +303,6 @@ def collect_wheels(folder: Path) -> None:
         ],
         check=True,
     )
-    # Beside what is installed here, which also builds it.
+    # Built with the packages that are installed here, not in an isolated environment.
     wheel = (*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT))
     subprocess.run(wheel, check=True)

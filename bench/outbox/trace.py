@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import NamedTuple
 
-# Of <sys/ptrace.h>.
+# Constants of <sys/ptrace.h>.
 _TRACEME = 0
 _SYSCALL = 24
 _SETOPTIONS = 0x4200
@@ -111,6 +111,8 @@ def _entered(pid: int) -> int | None:
     """Return the number of the system call that a stopped child is about to make.
 
     Return None if it stopped at the end of a system call.
+
+    :raises OSError: ptrace fails
     """
     info = _SyscallInfo()
     size = ctypes.sizeof(info)

@@ -26,7 +26,7 @@ from schedperf.publish.mail.outbox import Outbox
 START = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 DELAY = timedelta(minutes=30)
 MINUTE = timedelta(minutes=1)
-# Sending a mail to two recipients: EHLO, MAIL, RCPT, RCPT, DATA, the text.
+# Number of messages to the server for two recipients: EHLO, MAIL, RCPT, RCPT, DATA, the text.
 _TEXT = 6
 
 _CONFIGURATION = """\
@@ -83,7 +83,7 @@ class Server:
                 clients.discard(client)
 
     def received(self) -> list[str]:
-        """Return the Message-ID of each mail, in no order."""
+        """Return the Message-ID of each mail, in no particular order."""
         return [message["Message-ID"] for message in self._maildir]
 
     def forget(self) -> None:
@@ -160,7 +160,7 @@ class Trial:
         first = self._send(now, kill_before)
         kills = int(first.killed)
         while kills < most_kills and self._random.random() < 1 / 2:
-            # Before the mail is archived, and after it.
+            # The next process runs before or after the mail is archived.
             now += self._random.random() * DELAY
             kills += self._send(now, self._random.randrange(len(first.calls) + 1)).killed
         for _ in range(3):
@@ -171,7 +171,10 @@ class Trial:
         return Result(first, kills, self._copies, self._outbox.mails()[0].state)
 
     def _send(self, now: datetime, kill_before: int | None) -> Traced:
-        """Run ``schedperf mail send`` at a simulated time, then count the copies on the server."""
+        """Run ``schedperf mail send`` at a simulated time; return its system calls and its end.
+
+        Then count the copies on the server.
+        """
         for position, when in enumerate(self._pending):
             if when <= now:
                 self._put(f"copy-{position}", when, _message().content)
@@ -184,7 +187,7 @@ class Trial:
         traced = run_traced(child, kill_before)
         self._server.settle()
         copies = len(self._server.received())
-        # Each copy is archived some time below the delay later.
+        # Each copy is archived after a random part of the delay.
         self._pending += [now + self._random.random() * DELAY for _ in range(copies - self._copies)]
         self._copies = copies
         return traced

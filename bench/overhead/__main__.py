@@ -81,6 +81,7 @@ def measure_in_guest(image: Path, options: Sequence[str]) -> Any:
 
     :param image: the guest's kernel
     :param options: options of ``bench.overhead.rounds``
+    :raises InputError: the rounds fail in the guest, or this machine has too little memory
     """
     qemu = shutil.which("qemu-system-x86_64")
     vng = shutil.which("vng", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -71,7 +71,10 @@ class Rounds:
         self.captured: dict[str, list[Captured]] = {}
 
     def calibrate(self) -> None:
-        """Choose the number of messages so that a run takes about ``RUN_S`` seconds."""
+        """Choose the number of messages so that a run takes about ``RUN_S`` seconds.
+
+        :raises SystemExit: as in :meth:`run`
+        """
         self.run(None)
         wall_s = min(self.run(None)[0] for _ in range(2))
         loops = max(TRIAL_LOOPS, round(TRIAL_LOOPS * RUN_S / wall_s))
@@ -96,6 +99,7 @@ class Rounds:
         """Run a warm-up round, then rounds until the time is used up, but at least LEAST_ROUNDS.
 
         :param budget_s: seconds for all rounds
+        :raises SystemExit: as in :meth:`run`
         """
         order = random.Random(SEED)  # noqa: S311 # no secret
         began = time.monotonic()

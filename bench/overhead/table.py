@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
-# Above this a collector should not run beside what is measured.
+# A collector with a larger ratio should not run during measured runs.
 GOAL = 1.02
 HELD_TO_GOAL = ("perf_stat", "schedstat", "bpf_placement")
-# More rounds than these are no answer.
+# Largest number of rounds that the text suggests.
 MOST_ROUNDS = 100_000
 WALL, CPU = 0, 1
 
@@ -57,7 +57,7 @@ def ratio_of(record: Mapping[str, Any], name: str, which: int) -> Ratio:
 def judge(ratio: Ratio) -> str:
     """State whether the ratio is at most ``GOAL``, or how many rounds would decide it.
 
-    It is met or missed if the whole CI is on one side of the goal.
+    The goal is met or missed if the whole CI is on one side of it.
     """
     if ratio.high <= GOAL:
         return "met"

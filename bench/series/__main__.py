@@ -63,6 +63,7 @@ def make_repository(path: Path, planted: int) -> None:
     """Make a git repository: a commit with the tag ``base``, and COMMITS commits on top of it.
 
     :param planted: number of the commit, from 1, that makes the kernel slower
+    :raises CalledProcessError: git fails
     """
     _git(path, "init", "--quiet", "--initial-branch=main")
     for number in range(COMMITS + 1):

@@ -26,13 +26,13 @@ Floats = NDArray[np.float64]
 SEED = 20_261_128
 TRIALS = 4000
 MOST_FALSE = 0.05
-# Of the largest of 32 rates.
+# Standard errors by which the largest of 32 rates may exceed the limit.
 ERRORS_ALLOWED = 3.0
 RUN_SD = 0.02
 RUNS = 10
 BOOT_SDS = (0.01, 0.03, 0.07, 0.10)
 CHANGES = (0.05, 0.40, 1.00)
-# Boots of one kernel in a history with as many degrees of freedom.
+# Degrees of freedom of a history, which has one more boot, all of one kernel.
 HISTORIES = (6, 12)
 
 

@@ -110,7 +110,7 @@ def _ordered_nulls() -> Iterator[Cell]:
         yield _cell(Recipe(order="abba", noise=noise, n=n), NULL)
     for phi, n in product((0.3, 0.6), (5, 10, 20)):
         yield _cell(Recipe(order="abba", phi=phi, n=n), NULL)
-        # Noise that wanders is drift to a recording in two blocks, and nothing is promised of it.
+        # In a recording of two blocks, autocorrelated noise acts as drift, so no limit applies.
         yield _cell(Recipe(order="blocked", phi=phi, n=n), Promise.NONE)
     others: tuple[Order, ...] = ("abab", "random")
     for order, n in product(others, (3, 5, 10)):

@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 Noise = Literal["normal", "skew", "t3", "bimodal", "outliers"]
 Order = Literal["iid", "abba", "abab", "random", "blocked"]
 
-# The rows of a sweep lie two decades apart, as hackbench's times do from 1 to 256 groups.
+# The rows of a sweep span two decades, as hackbench's times do from 1 to 256 groups.
 LEVELS = (10.0, 1000.0)
-# exp(0.8 z) has a skewness of 3.7: a benchmark that is often a little and seldom much late.
+# exp(0.8 z) has a skewness of 3.7: a benchmark that is often slightly and seldom much slower.
 SKEW_SIGMA = 0.8
 # 30 % of the runs in a second mode that is 8 % slower.
 SLOW_SHARE, SLOW_FACTOR = 0.30, 1.08

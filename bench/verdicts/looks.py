@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 SEED = 20_261_121
 LEVEL = 0.05
 FIRST_LOOK = 3
-# The smallest bases make the lowest inflation, the largest no more than these.
+# Runs of base. The inflation of the error rate is lowest for the smallest of these numbers, and for
+# larger numbers than these no higher.
 BASES = (3, 5, 10, 20, 30, 40, 50, 70, 100, 150, 200)
 BUDGETS = (3, 5, 10, 20, 30, 100)
 # Coefficient of variation of a quiet benchmark, as a fraction.
@@ -40,7 +41,7 @@ CHUNK = 20_000
 class Looks:
     """Statistics of each interim test; shape (trials, looks) unless stated.
 
-    :param runs: of new at each look, shape (looks,)
+    :param runs: number of runs of new at each look, shape (looks,)
     :param effect: difference of the means of logarithms, new - base
     :param se: standard error of ``effect``
     :param df: degrees of freedom by Welch and Satterthwaite

@@ -33,11 +33,11 @@ LEVEL = 0.05
 FIRST_LOOK = 3
 BUDGETS = (3, 5, 10, 20, 30, 100)
 BUDGET = 30
-# Of a difference of two runs of a pair, as a fraction.
+# Standard deviations of the difference of the logarithms of a pair.
 PAIR_SDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.10, 0.20)
 USUAL_SD = 0.03
 CHUNK = 20_000
-# Of the largest of a few rates.
+# Standard errors by which the largest of a few rates may exceed the limit.
 ERRORS_ALLOWED = 3.0
 
 

@@ -34,17 +34,17 @@ Change = Literal["shift", "slow mode", "spread"]
 RUNS = (5, 10, 20)
 SHUFFLES = 300
 SHIFTS = (0.05, 0.10, 0.20)
-# Slow runs are slower by this factor; so many of base and of new are slow.
+# Slow runs are slower by this factor; these shares of the runs of base and of new are slow.
 SLOW_FACTOR = 3.0
 SLOW_SHARES = (0.1, 0.7)
 # The distance of each run of new from the median grows by this factor.
 SPREAD_FACTOR = 3.0
-# The warnings that must say what was injected.
+# Codes of the warnings about the injected changes.
 FLAGS = ("modes", "spread")
 
 # A line between two runs of a text file, as written by the script that ran the programs.
 RUN_LINE = re.compile(r"^### run \d+.*$", re.MULTILINE)
-# A program that ran in some rounds only gives no rounds to compare.
+# A metric with fewer values is left out, e.g. that of a program that ran only in some rounds.
 FEWEST_RUNS = 2 * max(RUNS)
 
 
@@ -242,7 +242,7 @@ def _score(
     count, metrics, _ = windows.base.shape
     found = compare_runs(df_windows(recording, windows, how), base="base").rows
     rows = pd.DataFrame(to_builtins(found))
-    # A regression of a rate is a fall.
+    # If higher is better, a regression is a decrease.
     sign = np.where(rows["better"] == "higher", -1, 1)
     ours = rows["verdict"].map(DIRECTIONS).fillna(0).to_numpy(dtype=np.int8) * sign
     codes = [{one.code for one in row.caveats} for row in found]

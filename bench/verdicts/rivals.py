@@ -33,7 +33,7 @@ MMTESTS_GAP_WITHOUT_R = 1.0
 LKP_MARGIN_SHIFT = 5
 LKP_MOST_TRIMMED = 3
 LKP_SMALLEST_RATIO = 1.01
-# etc. of its documentation and fixtures: `gap: 0.1`.
+# From its documentation and fixtures: `gap: 0.1`.
 LKP_GAP = 0.1
 
 PLAIN_ALPHA = 0.05

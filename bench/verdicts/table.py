@@ -82,8 +82,8 @@ def tool_lines(scores: Scores) -> Iterator[str]:
 def real_lines(scores: Iterable[RealScore]) -> Iterator[str]:
     """Yield a header, then one line per recording and case.
 
-    It has the shares of rows and of windows that are reported as changed, by tool, and of ours the
-    sign errors and the warnings.
+    It has the shares of rows and of windows that are reported as changed, by tool, and for
+    schedperf also those with sign errors and with warnings.
     """
     groups: dict[tuple[str, str], list[RealScore]] = {}
     for score in scores:

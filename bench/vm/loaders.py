@@ -44,7 +44,7 @@ from schedperf_collectors.pelt.programs import (
 )
 from schedperf_collectors.perf.breakpoints import BreakpointCounts, breakpoints_counting
 
-# How often each loads to be measured; bcc takes too long to do it twice.
+# Number of measured loads by each loader; bcc takes too long to load twice.
 LOADS = {"libbpf": 3, "bcc": 1}
 ONCE = {"libbpf": 1, "bcc": 1}
 COMMAND = ("hackbench", "-l", "50", "-g", "2")
@@ -81,7 +81,10 @@ class Attached:
 
 
 def measure_loads(system: System, kernel: KernelFunctions, loader: str, count: int) -> list[float]:
-    """Load and attach several times; return the seconds of each."""
+    """Load and attach several times; return the seconds of each.
+
+    :raises SystemExit: as in :class:`Attached`
+    """
     seconds = []
     for _ in range(count):
         with closing(Attached(system, kernel, loader)) as attached:
@@ -96,8 +99,8 @@ def count_together(attached: list[Attached], kernel: KernelFunctions) -> Breakpo
     """
     addresses = {name: kernel.address(name)[0] for name in FUNCTIONS}
     known = {name: address for name, address in addresses.items() if address is not None}
-    # The first write finds the map, which takes bcc some milliseconds; and nobody else may run
-    # between two gates.
+    # The first write finds the map, which takes bcc some milliseconds; and no other task may run
+    # between the openings of two gates.
     set_gates(attached, 0)
     first = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     os.sched_setscheduler(0, first, os.sched_param(1))
@@ -120,7 +123,7 @@ def main() -> None:
     system = System()
     kernel = find_pelt_functions(system)
     loads = ONCE if sys.argv[1:] == ["--once"] else LOADS
-    # The programs of the last load count, below.
+    # The last load of each loader, whose programs also count, follows below.
     seconds = {name: measure_loads(system, kernel, name, n - 1) for name, n in loads.items()}
     with ExitStack() as stack:
         attached = {

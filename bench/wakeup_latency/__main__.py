@@ -27,13 +27,14 @@ PLANTED = Path(__file__).with_name("planted.py")
 KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
 SOURCES = ("schedperf", "collectors/schedperf_collectors", "bench/wakeup_latency")
 GUEST_LIMIT_S = 600.0
-# The width of a bin.
+# Largest relative error of a percentile: the width of a bin.
 LARGEST_ERROR = 1 / 16
 # perf prints microseconds.
 PRINTED_MS = 0.001
-# Both read the clock, one after the other, and the one that is called second waits for the first.
+# BPF and perf read the clock one after the other, and the one called second waits for the first.
 LARGEST_DIFFERENCE, LARGEST_DIFFERENCE_US = 0.15, 5.0
-# The planted delay is 20 ms. What follows it on the same CPU finds cold caches.
+# Smallest ratio of p99, and largest ratio of p50. The planted delay is 20 ms; the tasks that run
+# after it on the same CPU find cold caches.
 FEWEST_TIMES, MOST_TIMES = 5.0, 1.5
 
 SCRIPT = f"""\

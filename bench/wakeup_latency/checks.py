@@ -216,6 +216,7 @@ def check_trace(folder: Path) -> dict[str, Any]:
 
     :return: what ``judge`` in ``__main__`` checks: counts and maxima of perf script, the largest
         error of a percentile, and the maxima of perf sched
+    :raises CalledProcessError: the workload or perf fails
     """
     with tracing(folder) as found:
         subprocess.run(WORKLOAD, check=True, stdout=subprocess.DEVNULL)
@@ -259,6 +260,7 @@ def check_bpf(folder: Path) -> dict[str, Any]:
     """Measure the same run with BPF and perf.
 
     :return: counts and latencies of both; ``{"reason": text}`` if BPF is not available
+    :raises CalledProcessError: the workload or perf fails
     """
     try:
         programs = Programs(System())
@@ -294,7 +296,7 @@ def check_bpf(folder: Path) -> dict[str, Any]:
 
 
 def print_samples(traced: Traced) -> str:
-    """Return the output of perf script for a recording."""
+    """Return the output of perf script for a recording; raise as :func:`perf`."""
     fields = ("--ns", "-F", "cpu,time,event,trace")
     return perf("script", *fields, "-i", str(traced.path)).decode(errors="replace")
 

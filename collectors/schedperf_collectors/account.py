@@ -23,7 +23,8 @@ messages of those that end.
 those with the most CPU time first. ``exec_s`` is CPU time as the scheduler counts it, ``user_s``
 and ``system_s`` are by ticks. ``exits`` is the number of messages, which are about all tasks of the
 machine that ended. ``lost`` ones were dropped by the kernel (null if unknown), ``left_out`` tasks
-were too many to store, and of ``unresolved`` ones no parent was found; none of them is in the sums.
+were too many to store, and the parent of ``unresolved`` tasks was not found; none of these tasks is
+in the sums.
 """
 
 from __future__ import annotations
@@ -242,6 +243,8 @@ def _account(
 def list_others(used_s: Mapping[str, float]) -> list[dict[str, object]]:
     """Return the rows of commands with at least :data:`LEAST_SHARE` of the CPU time, most first.
 
+    There are at most :data:`MOST_OTHERS` rows.
+
     :param used_s: CPU time in s by command
     """
     least_s = LEAST_SHARE * sum(used_s.values())
@@ -263,7 +266,10 @@ def _in_seconds(sums: Counter[str]) -> dict[str, float]:
 
 
 def _used(task: Exit, setup: Setup | None) -> dict[str, int]:
-    """Return what a task used during the run: of the setup's process, what it used afterwards."""
+    """Return what a task used during the run; for the setup's process, without the setup.
+
+    The keys are those of :func:`_in_seconds`.
+    """
     used = {
         "tasks": 1,
         "lifetime_us": task.lifetime_us,
@@ -295,7 +301,7 @@ def _others(
     after: Mapping[int, Process],
     recorder: int,
 ) -> Iterator[tuple[str, bool, float]]:
-    """Yield command and CPU time in s of each process that is not of the workload.
+    """Yield command, ownership and CPU time in s of each process that is not of the workload.
 
     The second value is True for the recorder, its collectors, and the programs that collectors
     have started, but not for a service.

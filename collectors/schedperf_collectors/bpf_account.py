@@ -16,12 +16,12 @@ A task that waits for a CPU is runnable: ``woken`` from its wakeup or its start 
 if it was in sched_yield(2), and CFS bandwidth throttled it if task_struct.throttled is set (Linux
 6.18; before, such a wait is among the others). The duration of a wait is that of the kernel's
 accounting (run_delay), as in taskstats. A task in another state is blocked until its next wakeup:
-by ``io`` if the kernel counts it in iowait, by ``other`` if not. What the kernel does not show is
-``null``. ``unfinished`` tasks still existed at the end; what they did last is in no sum, and that
-of tasks ``left_out`` for lack of memory is in none at all. ``missed`` is the number of events of a
-task whose preceding event was not reported to BPF, so that the reason of a wait may be wrong (a
-switch is an event of both of its tasks), plus the number of events that the kernel counts as missed
-by a program. One missed event may be in both numbers.
+by ``io`` if the kernel counts it in iowait, by ``other`` if not. A part that the kernel does
+not report is null. ``unfinished`` tasks still existed at the end; the sums lack their last waits,
+and all waits of tasks ``left_out`` for lack of memory. ``missed`` is the number of events of a task
+whose preceding event was not reported to BPF, so that the reason of a wait may be wrong (a switch
+is an event of both of its tasks), plus the number of events that the kernel counts as missed by a
+program. One missed event may be in both numbers.
 """
 
 from __future__ import annotations
@@ -144,11 +144,15 @@ class Programs:
         """Start counting.
 
         :param setup: pid of the process that becomes the command; 0 if it does not exist yet
+        :raises Unavailable: the kernel refuses
         """
         self._object.map(".bss").write(U32.pack(0), CONTROL.pack(1, setup))
 
     def close_gate(self) -> None:
-        """Stop counting."""
+        """Stop counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         self._object.map(".bss").write(U32.pack(0), CONTROL.pack(0, 0))
 
     def close(self) -> None:

@@ -420,7 +420,7 @@ def payload_bytes(kind: int, body: Cursor) -> int:
 def byte_order(data: Buffer, label: str) -> str:
     """Return the byte order of the recording machine, "<" or ">".
 
-    :raises BadPerfData: not perf.data, or in the format of before Linux 2.6.39
+    :raises BadPerfData: not perf.data, or in the format used before Linux 2.6.39
     """
     magic = data[:8]
     if magic == FIRST_VERSION_MAGIC:

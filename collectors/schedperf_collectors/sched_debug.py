@@ -68,7 +68,10 @@ def sched_debug(capture: Capture) -> None:
 
 
 def capture_sched_debug(system: System, capture: Capture) -> None:
-    """Implement :func:`sched_debug` for any system."""
+    """Implement :func:`sched_debug` for any system.
+
+    :raises Skipped: the settings do not exist in this kernel, or none is readable
+    """
     settings = _Settings(system)
     if system.exists(DEBUG_SCHED):
         record = settings.of_debugfs()

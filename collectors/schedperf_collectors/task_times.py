@@ -10,7 +10,8 @@ read is missing, as is a task that lived between two readings::
 
 ``tasks`` is the number of tasks that were seen. ``exec_s`` is their CPU time and ``waiting_s`` the
 time that they were runnable but not running, without those of the setup. Both are smaller than
-the true values; ``exec_s``, divided by the CPU time of the resource usage, says how much was seen.
+the true values; ``exec_s``, divided by the CPU time of the resource usage, is the share that was
+seen.
 """
 
 from __future__ import annotations

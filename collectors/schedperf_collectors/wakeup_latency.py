@@ -227,11 +227,17 @@ class Programs:
         loading.set_constants(U32.pack(slots - 1))
 
     def open_gate(self) -> None:
-        """Start counting."""
+        """Start counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         self._object.set_gate(is_open=True)
 
     def close_gate(self) -> None:
-        """Stop counting."""
+        """Stop counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         self._object.set_gate(is_open=False)
 
     def close(self) -> None:
@@ -239,7 +245,10 @@ class Programs:
         self._object.close()
 
     def rows(self) -> Iterator[Waits]:
-        """Yield the waits of each command and CPU that has any."""
+        """Yield the waits of each command and CPU that has any.
+
+        :raises Unavailable: the kernel refuses to read the map
+        """
         for key, value in self._object.map("waits").items():
             comm, cpu = KEY.unpack(key)
             *bins, sum_ns, max_ns = WAITS.unpack(value)
@@ -248,7 +257,10 @@ class Programs:
                 yield Waits(command_of(comm), cpu, counts, sum_ns, max_ns)
 
     def lost(self) -> dict[str, int]:
-        """Return the number of lost events by kind."""
+        """Return the number of lost events by kind.
+
+        :raises Unavailable: the kernel refuses to read the map
+        """
         counts = self._object.map("lost_slots").read(U32.pack(0)) or b""
         return {
             "woken tasks that lost their slot to another task": sum(

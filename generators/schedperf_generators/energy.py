@@ -22,7 +22,7 @@ from msgspec import Struct
 
 # 32 bits of 2^-14 J, in microjoules: the range of most Intel processors.
 RAPL_RANGE_UJ = 262_143_328_850
-# The kernel lets only root read it, because it reveals secrets of other processes (CVE-2020-8694).
+# The kernel lets only root read a counter: it reveals secrets of other processes (CVE-2020-8694).
 ROOT_ONLY = 0o400
 NS_PER_S = 1_000_000_000
 FIRST_NS = 5_140_900_000_000

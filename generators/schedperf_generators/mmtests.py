@@ -24,7 +24,7 @@ RUNS = 5
 NOISE = 0.01
 FIRST_START_S = 1_735_689_600
 DAY_S = 86_400
-# A boot with its test takes this long; mmtests has nothing to do with the reboot.
+# Time from one boot to the next; mmtests itself does not reboot the machine.
 BOOT_S = 600
 HZ = 250
 # Kernels start counting ticks five minutes before the counter overflows 32 bits.

@@ -48,7 +48,7 @@ class PerfData:
     :param order: byte order, "<" or ">"
     :param compressed: type of the compressed records: 81 PERF_RECORD_COMPRESSED, 83
         PERF_RECORD_COMPRESSED2; None: not compressed
-    :param chunk_bytes: size of the compressed chunks, which may split records
+    :param chunk_bytes: size of each chunk before its compression; a chunk may split a record
     """
 
     events: tuple[Event, ...] = (Event(),)

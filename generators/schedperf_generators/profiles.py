@@ -68,7 +68,7 @@ def profile(
     :param samples: number of samples by function (or ``USER``) and CPU
     :param event: the sampled event; None: cycles
     :param cpus: number of CPUs, spread evenly over the nodes
-    :param chains: whether cycles are sampled with call chains
+    :param chains: whether cycles are sampled with call chains; ignored if ``event`` is given
     :param order: byte order of the recording
     :param seed: seed for the order and the periods
     """

@@ -95,7 +95,7 @@ def draw_runs(comparison: Comparison) -> go.Figure:
             results[row.key].append(row)
     if not results:
         raise _nothing("runs", "no result has values of runs")
-    # The result of whichever side has it.
+    # A panel has all sides, so its title names none.
     titles = name_rows([replace(same[0], side="") for same in results.values()])
     figure = make_subplots(
         rows=len(results),

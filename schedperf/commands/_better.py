@@ -25,7 +25,7 @@ BETTER: dict[str, Any] = {
 def directions_of(options: Sequence[str]) -> "dict[str, Better]":
     """Parse the values of the option; return the direction by metric.
 
-    :raises UsageError: one is not NAME=lower or NAME=higher
+    :raises UsageError: a value is not NAME=lower or NAME=higher
     """
     directions: dict[str, Better] = {}
     for text in options:

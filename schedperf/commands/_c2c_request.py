@@ -249,7 +249,7 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
             f"--sort peer: the samples of {source.path} record HITM, not peer snoops (expected "
             "rmt, lcl or tot); choose another order"
         )
-    # What is not measured on two sides is a note of their comparison.
+    # With two sides, their comparison has the notes about what was not measured.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []
     # A run without a total, as a report text may be, leaves the sum unknown.
     keys = [key for key in first.totals if all(key in profile.totals for profile in profiles)]

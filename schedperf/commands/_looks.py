@@ -42,8 +42,8 @@ class Judge:
     def answer(self, question: Mapping[str, Any]) -> Answer:
         """Answer one question: continue, stop, lost or refuse, with a text for the user.
 
-        An error refuses the recording if it has not begun ("begin"). Later, the answers are "lost",
-        and the recording goes on without them.
+        If an error occurs, the answer refuses a recording that has not begun ("begin"). Later, the
+        answer is "lost", and the recording continues without interim analyses.
         """
         asked = question["ask"]
         try:
@@ -102,7 +102,10 @@ class Judge:
 def _why_no_first_result(bundle: Bundle) -> str:
     """Return why a recording's first successful run has no result; "" if it has one.
 
-    The text also says how to get a result. In the bundle, it is the last successful run.
+    The text also states how to get a result. The recording's first successful run is the last one
+    in the bundle.
+
+    :raises BundleError: the output of the run cannot be read
     """
     [side] = name_sides([bundle])
     # Earlier runs may belong to other recordings.

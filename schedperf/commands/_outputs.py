@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Print a command's result and write its files.
 
-Files are opened before the work starts, which empties them. If writing fails, the file is removed,
-so that no part of a file remains.
+Files are opened before the work starts, so that a wrong path is reported early; their contents are
+replaced when the result is written. If writing fails, the file is removed, so that no part of a
+file remains.
 """
 
 import os
@@ -102,10 +103,10 @@ def open_outputs(
 
     Files created here are removed if the block raises an error.
 
-    :param files: by option; None and ``-`` are skipped
+    :param files: output file by option; None and ``-`` are skipped
     :param inputs: files that must not be overwritten
     :return: the open files, by option
-    :raises InputError: one cannot be written, is an input, or was given twice
+    :raises InputError: a file cannot be written, is an input, or was given twice
     """
     with ExitStack() as stack:
         opened: dict[str, IO[str]] = {}
@@ -180,7 +181,7 @@ def append_file(file: str, text: str, *, where: str) -> None:
     """Append a text to a file that other programs write to as well.
 
     :param where: what named the file, e.g. an environment variable
-    :raises InputError: it cannot be written
+    :raises InputError: the file cannot be written
     """
     try:
         with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as stream:

@@ -62,8 +62,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """What to load from the sources.
 
     :param keep: attributes of samples that the reader keeps
-    :param compared: with two sides, parts and former names of a function count as that function,
-        and unresolved addresses stay separate
+    :param compared: whether two sides are compared; parts and former names of a function then count
+        as that function, and unresolved addresses stay separate
     :param symbols: symbols of the kernel, for perf.data alone; None for this machine's symbols, if
         they match
     :param point: point of a bundle's workload; None for the first one that all bundles have

@@ -139,7 +139,10 @@ def _draw(command: Sequence[str], rest: Sequence[str], lent: Sequence[int]) -> _
 
 
 def run_doctor(arguments: Sequence[str]) -> int:
-    """Run the recorder's doctor, which has no progress to draw; return its exit status."""
+    """Run the recorder's doctor, which has no progress to draw; return its exit status.
+
+    :raises InputError: the recorder's file cannot be written
+    """
     with _zipapp() as program:
         command = ["doctor", *arguments]
         return _exit_status(_wait([*program, *command]), command)

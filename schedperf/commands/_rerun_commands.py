@@ -135,7 +135,8 @@ class Recording(Struct, frozen=True, kw_only=True):
 def read_recording(bundle: Bundle) -> Recording:
     """Return how a bundle was recorded.
 
-    :raises BundleError: it was imported, has no runs, or has options that the recorder rejects
+    :raises BundleError: the bundle was imported, has no runs, or has options that the recorder
+        rejects
     """
     if bundle.imported is not None:
         raise BundleError(
@@ -198,7 +199,7 @@ def _source(bundle: Bundle) -> str:
 def _read_boots(given: Given) -> Boots:
     """Return the kernels and programs of a command that boots.
 
-    :raises RecordError: its options contradict each other
+    :raises RecordError: its options contradict each other, or the recorder rejects one
     """
     parser = make_parser("ab", "schedperf", is_untrusted=True)
     options = parser.parse_args(["-o", "again/", *given.words(OF_BOOTS)])
@@ -226,10 +227,10 @@ class Changes(Struct, frozen=True, kw_only=True):
 
     :param runs: runs of each point in each boot
     :param boots: boots of each kernel, in guests
-    :param collectors: for ``--with``
-    :param left_out: for ``--without``
-    :param rules: for ``--metric``
-    :param accel: for ``--accel``, in guests
+    :param collectors: values of ``--with``
+    :param left_out: values of ``--without``
+    :param rules: values of ``--metric``
+    :param accel: value of ``--accel``, in guests
     """
 
     runs: int | None = None
@@ -413,7 +414,7 @@ def record_in_guests(
     :param append: add the boots to existing bundles
     """
     images = [w for name, image in kernels.items() for w in ("--kernel", f"{name}={image}")]
-    # Of other programs, the setup is that of each run.
+    # `record` and `ab` run their setup before each run, `vm` once in each guest.
     of_guests = work.given.words(GUEST_OPTIONS) if work.given.program == "vm" else ()
     return Command(
         name="vm",

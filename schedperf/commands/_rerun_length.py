@@ -55,6 +55,7 @@ def _shortest_run(path: str, command: Command) -> float | None:
     """Return the median time of the clean runs of the fastest point, in the last boot, in s.
 
     :return: None if that boot has no clean run of the command's workload
+    :raises InputError: the bundle cannot be read
     """
     bundle: Bundle = open_bundle(Path(path))
     name = format_template(command.workload)

@@ -223,7 +223,7 @@ def _folder(output: Path | None, names: Sequence[str], *, are_apart: bool) -> Pa
     """Return the directory of the new bundles.
 
     :param are_apart: whether a side will be recorded later, so that some bundles may exist already
-    :raises InputError: bundles exist in ``output``, and may not
+    :raises InputError: bundles exist in ``output``, but must not
     """
     enough = all if are_apart else any
     if output is not None:
@@ -372,7 +372,8 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
 def _plan_boots(request: Request, recordings: Sequence[Recording]) -> Plan:
     """Return the plan for bundles of `ab --kernel`: one command that boots all their kernels.
 
-    :raises InputError: runs are to be added, the bundles are of several commands, or they exist
+    :raises InputError: runs are to be added, the bundles are of several commands, or the new
+        bundles exist already
     """
     if request.append:
         raise InputError(

@@ -25,7 +25,7 @@ KEPT = frozenset({
     "collectors", "left_out", "instrumented", "warmup", "point", "load", "metric", "set",
     "pelt_loader", "timeout", "machine", "shareable", *OF_SERVER,
 })  # fmt: skip
-# Each of these has its own parser.
+# Largest number of commands, since each needs a parser of its own.
 MOST_COMMANDS = 200
 GUEST_OPTIONS = ("cpus", "nodes", "threads", "memory", "kernel_args", "setup")
 OF_BOOTS = (
@@ -165,7 +165,7 @@ def _guest_options(bundle: Bundle) -> Iterator[str]:
 def parse_command(command: Sequence[str]) -> Given:
     """Parse one command of a bundle.
 
-    :raises RecordError: it is not a command that records a workload, or the recorder rejects it
+    :raises RecordError: the command does not record a workload, or the recorder rejects it
     :raises ValueError: a word contains a lone surrogate, or a shell cannot split ``--load``
     """
     program = program_of(command)

@@ -48,7 +48,7 @@ from schedperf.runs.captured import why_nothing
 
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")
-# A directory of runs; each run is a file or a directory.
+# Largest number of entries in a directory of runs; each run is a file or a directory.
 MOST_RUNS = 1000
 # A report of 8192 CPUs with five levels is 180 MB; larger files are refused.
 LARGEST_REPORT_BYTES = 256 << 20

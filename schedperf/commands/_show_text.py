@@ -145,7 +145,8 @@ def _levels(summary: BundleSummary) -> str:
 def _usual_treatment(summary: BundleSummary) -> Iterator[str]:
     """Yield treatments that need no ``--vary``.
 
-    The kernel, unless the runs were interleaved; the setup if there is one, or if they were.
+    These are the kernel, unless the runs were interleaved; and the setup, if there is one or if the
+    runs were interleaved.
     """
     if not summary.is_side_of_ab:
         yield "the kernel"

@@ -84,7 +84,7 @@ def is_perf_data(path: Path) -> bool:
 def open_source(path: Path) -> Bundle:
     """Open a source other than perf.data.
 
-    :raises InputError: it is not a bundle, or is damaged
+    :raises InputError: the file cannot be read, is not a bundle, or is damaged
     """
     head = read_head(path, _PACKED_BYTES)
     if head:

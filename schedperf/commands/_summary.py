@@ -22,7 +22,7 @@ class PointSummary(Struct, frozen=True, kw_only=True):
     :param failed: clean and instrumented runs whose workload failed, warm-up excluded
     :param discarded: runs that did not measure what they should, warm-up excluded
     :param wall_min_s: wall time of the shortest of the clean runs; None if none is recorded
-    :param wall_max_s: that of the longest
+    :param wall_max_s: wall time of the longest of the clean runs; None if none is recorded
     """
 
     workload: str
@@ -177,7 +177,8 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
 def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
     """Summarise a bundle.
 
-    :param verify: read every member against its checksum
+    :param verify: read every member and compare it with its checksum
+    :raises BundleError: with ``verify``, the file was truncated after it was opened
     """
     names = bundle.names()
     return BundleSummary(

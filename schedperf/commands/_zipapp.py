@@ -35,9 +35,10 @@ _MODE = 0o100644 << 16
 _EXECUTABLE = 0o777
 
 
-# Of a .pyc file whose source is not looked at again (PEP 552).
+# Flags of a .pyc file that is used without comparing it with its source (PEP 552).
 _UNCHECKED = (1).to_bytes(4, "little")
-# The last version of the format in which equal code is equal bytes, whatever else has been loaded.
+# The last version of marshal's format without references. References depend on what else has been
+# loaded; without them, equal code gives equal bytes.
 _WITHOUT_REFERENCES = 2
 
 # Sources that other tools compile or run, e.g. bcc and sh, are packed unchanged.
@@ -62,7 +63,7 @@ def build_zipapp() -> bytes:
 def write_zipapp(path: Path) -> Zipapp:
     """Write the recorder as an executable file; return what was written.
 
-    :raises OSError: it cannot be written
+    :raises OSError: the file cannot be written
     """
     zipapp = _build()
     # If the disk is full, no partial file remains, and an older file stays unchanged.

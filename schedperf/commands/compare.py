@@ -308,6 +308,7 @@ def _append(comparison: "Comparison", name: str, **how: Any) -> None:
     """Append a format's additions to the files that a CI system names in environment variables.
 
     :param how: as in :func:`_render`
+    :raises InputError: a file cannot be written
     """
     from schedperf.model.text import PIPED_COLUMNS  # noqa: PLC0415 # as above
     from schedperf_reports.formats import Options, find_format  # noqa: PLC0415

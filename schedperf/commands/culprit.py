@@ -170,7 +170,10 @@ def show(path: Path, *, json: str | None) -> None:
 
 
 def _save(path: Path, culprit: "Culprit", loaded: "_Files") -> None:
-    """Write and print a record, with the checks that its comparisons pass or fail."""
+    """Write and print a record, with the checks that its comparisons pass or fail.
+
+    :raises InputError: the record is invalid, or cannot be written
+    """
     from schedperf.publish.culprit.checks import with_checks  # noqa: PLC0415 # as above
     from schedperf.publish.culprit.figures import Evidence  # noqa: PLC0415
     from schedperf.publish.culprit.files import save_culprit  # noqa: PLC0415
@@ -290,6 +293,7 @@ def _read_tree(
     ``--repo``.
 
     :raises UsageError: ``--private`` is given without ``--tree``
+    :raises InputError: the name of the tree is not one line, or the repository has no such ref
     """
     from schedperf.publish.culprit.record import Tree  # noqa: PLC0415 # as above
 

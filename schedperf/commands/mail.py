@@ -230,6 +230,8 @@ def _reasons(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
     """Return one line for each reason why a mail is not sent, with what would resolve it.
 
     The reasons are failed checks, and those of :func:`_obstacles`.
+
+    :raises InputError: as :func:`_obstacles`
     """
     from schedperf.publish.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
 
@@ -237,7 +239,10 @@ def _reasons(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
 
 
 def _obstacles(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
-    """Return one line for each reason that would keep the next `send` from sending a mail."""
+    """Return one line for each reason that would keep the next `send` from sending a mail.
+
+    :raises InputError: an address is invalid, or the outbox has a problem
+    """
     from schedperf.publish.mail.limits import obstacles, over_quota  # noqa: PLC0415 # --help stays fast
 
     return [

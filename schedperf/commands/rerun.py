@@ -205,6 +205,7 @@ def _run(each: "Command") -> int:
     """Run one command without a shell, so that its words stay as they are.
 
     :return: its exit status
+    :raises InputError: the recorder's file cannot be written, or `vm` fails
     """
     if each.name == "vm":
         from schedperf.commands import vm  # noqa: PLC0415

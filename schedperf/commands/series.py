@@ -157,7 +157,7 @@ class _Source:
         self.build = build
         # What the bundle stores about the commit; None if it is unknown.
         self.describe = describe
-        # Base and all patches together are the two ends, with nothing between them.
+        # Whether all kernels are recorded by default, whatever their number.
         self.is_short = is_short
 
 
@@ -201,7 +201,10 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
 def _patched(
     base: str, checkouts: "Checkouts", options: Mapping[str, Any], work: Path
 ) -> "list[Commit]":
-    """Return base and the commits that the patches make."""
+    """Return base and the commits that the patches make.
+
+    :raises InputError: the patches cannot be fetched, or do not apply
+    """
     from schedperf.lab.series.patches import fetch_patches  # noqa: PLC0415
 
     mailbox = fetch_patches(options["patch"], options["mbox"], work / "patches")
@@ -338,7 +341,7 @@ class _Series:
     def _record_all(self, indices: Sequence[int]) -> None:
         """Record the commits that build, boot and lack boots.
 
-        :raises InputError: base does not build
+        :raises InputError: base does not build, or as in :meth:`_session`
         """
         usable = [index for index in indices if self._prepare(index)]
         if 0 in self._failed:
@@ -355,6 +358,7 @@ class _Series:
 
         :param indices: low end, commit and high end
         :return: false if the commit does not build or boot
+        :raises InputError: as in :meth:`_session`
         """
         _, middle, _ = indices
         if not self._prepare(middle):
@@ -387,7 +391,10 @@ class _Series:
         return True
 
     def _prepare(self, index: int) -> bool:
-        """Build the kernel of a commit; return false if it does not build."""
+        """Build the kernel of a commit; return false if it does not build.
+
+        :raises InputError: the build's result cannot be written or read, or cannot be booted
+        """
         from schedperf.lab.series.build import BuildFailed, read_built  # noqa: PLC0415
 
         if index in self._failed:
@@ -410,7 +417,10 @@ class _Series:
     def _change(self, before: int, after: int) -> float:
         """Return the largest significant change of a result between two recorded commits.
 
-        It is the absolute natural log of the ratio; 0.0 if no change is significant.
+        It is the absolute natural log of the ratio. Results of the family "secondary" are left out.
+        Return 0.0 if no change is significant.
+
+        :raises InputError: a bundle cannot be read
         """
         from schedperf.compare.bundles import compare_rows  # noqa: PLC0415
         from schedperf.inputs.bundle.open import open_bundle  # noqa: PLC0415
@@ -496,7 +506,10 @@ def _make_folder(output: Path) -> None:
 
 @contextlib.contextmanager
 def _claimed(output: Path) -> Iterator[None]:
-    """Lock the directory against other series; a killed series leaves no lock."""
+    """Lock the directory against other series; a killed series leaves no lock.
+
+    :raises InputError: another series is writing to the directory
+    """
     with (output / "series.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -511,7 +524,7 @@ def _claimed(output: Path) -> Iterator[None]:
 def _check_state(output: Path, keys: Sequence[str], words: Sequence[str]) -> None:
     """Store the series and the workload in the output directory, and refuse those of others.
 
-    :raises InputError: it has bundles of another series or of another workload
+    :raises InputError: the directory has bundles of another series or of another workload
     """
     path = output / _STATE
     digest = hashlib.sha256(json.dumps([list(keys), list(words)]).encode()).hexdigest()

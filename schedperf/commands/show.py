@@ -55,7 +55,10 @@ def command(
 
 
 def _write_member(bundle: "Bundle", member: str) -> None:
-    """Write a member unchanged; on a terminal, control characters are removed."""
+    """Write a member unchanged; on a terminal, control characters are removed.
+
+    :raises BundleError: the member is missing or damaged
+    """
     from schedperf.model.text import clean  # noqa: PLC0415 # as above
 
     if sys.stdout.isatty():
@@ -68,6 +71,7 @@ def _complain(bundle: "Bundle", broken: tuple[str, ...]) -> None:
     """Raise an error for a damaged bundle; one still being written is not damaged.
 
     :param broken: members that do not match their checksum
+    :raises BundleError: the bundle is damaged
     """
     from schedperf.model.errors import BundleError  # noqa: PLC0415 # as above
 

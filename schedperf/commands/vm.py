@@ -40,8 +40,8 @@ _FORWARDED = (
 GUEST_COLLECTORS = ("default", "bpf_account", "bpf_pelt", "bpf_placement")
 # Boots are the independent replicates, so one instrumented run per boot is enough.
 GUEST_INSTRUMENTED = 1
-# Under emulation, its samples come from a timer that never interrupts the scheduler, and it takes
-# most of a boot's time.
+# Collector that is not used under emulation: its samples would come from a timer that never
+# interrupts the scheduler, and it takes most of a boot's time.
 NOT_EMULATED = "perf_profile"
 _NO_PROFILE = (
     f"{NOT_EMULATED} is not recorded, because an emulated x86 CPU has no PMU and the samples "

@@ -17,7 +17,8 @@ def add_boot_ids(runs: Frame, sides: Sequence[Side]) -> Frame:
     """Return the runs with the column ``boot_id`` of :func:`schedperf.stats.compare_runs`.
 
     If a boot has no id, the builds of the kernels stand for the ids of all boots, because two
-    kernels never share a boot. None if those are unknown as well, and for imported bundles.
+    kernels never share a boot. The value is None if a build is unknown as well, and for imported
+    bundles.
     """
     ids = _boot_ids([side for side in sides if side.bundle.imported is None])
     return runs.assign(boot_id=[ids.get(boot) for boot in runs.rows(["side", "boot"])])
@@ -33,7 +34,8 @@ def add_kernels(runs: Frame, side: Side) -> Frame:
         for boot in side.bundle.boots
         for run in boot.runs
     }
-    # Numbers distinguish boots without an id; a kernel, as for sides, does not.
+    # Boots without an id keep None: the column `boot` distinguishes them, so the build of the
+    # kernel need not stand for the id.
     ids = boots_of([side])
     return runs.assign(
         kernel=[kernels.get(run) for run in runs.rows(["boot", "run"])],

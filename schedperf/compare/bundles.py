@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two or more bundles: build a :class:`~schedperf.model.comparison.Comparison`.
 
-The first bundle is base. Everything that limits the result is recorded in it as a caveat, a reason
-or a section's status.
+The first bundle is base. Everything that limits the result is recorded in the comparison as a
+caveat, a reason or a section's status.
 """
 
 from collections.abc import Sequence
@@ -51,6 +51,7 @@ def compare_bundles(
     :param drawings: false to leave out the sections that only drawings use
     :raises InputError: an option is out of range, or a bundle has damaged members or too much
         output (a BundleError)
+    :raises PluginError: a plugin of another package cannot be used
     """
     chosen = options or CompareOptions()
     sides = name_sides(bundles)

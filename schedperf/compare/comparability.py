@@ -41,7 +41,7 @@ TUNABLES = tuple(
 )
 IDLE_STATES = "cpuidle.states"
 OWNERS_LISTS = ("settings.sysctl", "settings.tmpfiles", "settings.written")
-# Read completely or not at all.
+# Lists that a recorder reads completely or not at all.
 WHOLE_LISTS = ("sched.energy_model", "cpufreq.rankings")
 # Levels of the topology, by which topology.cpus groups CPUs.
 LEVELS = ("core", "cluster", "llc", "socket", "node")
@@ -427,7 +427,7 @@ def _are_grouped_alike(base: Sequence[object], new: Sequence[object]) -> bool:
 
 
 def _group(cpus: Sequence[object], level: str) -> frozenset[frozenset[object]] | None:
-    """Return the CPUs grouped by a level of the topology; None if no CPU has a number of it.
+    """Return the CPUs grouped by a level of the topology; None if no CPU has a number at the level.
 
     :param level: one of ``LEVELS``, or "cpu" for groups of one CPU each
     """

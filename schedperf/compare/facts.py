@@ -81,7 +81,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     def overrule_all(self, row: JudgedRow, sides: Sequence[str]) -> JudgedRow:
         """Return a row that is based on several sides with the verdict that these facts allow.
 
-        As :meth:`overrule`, but equal data is not considered.
+        As :meth:`overrule`, but a side with the data of base does not make the verdict "no-change".
 
         :param sides: names of the sides, base first
         """

@@ -134,7 +134,7 @@ def judge_interactions(
     Boots are the units if a result has two or more boots with both settings on base and on another
     kernel; else rounds.
 
-    :param boots: as of :func:`boots_of`
+    :param boots: result of :func:`boots_of`
     :param runs: clean runs, as for :func:`schedperf.stats.compare_runs`
     :param margin: half-width of the equivalence band, as a fraction
     :return: a caveat if the settings were not recorded in the same boots or rounds

@@ -45,7 +45,9 @@ def read_comparison(content: bytes, name: str) -> Comparison:
     is not verified: it covers the digests of earlier recordings, which the record does not hold.
 
     :param name: file, for messages
-    :raises BundleError: it is too large, damaged, or of another version; or its sides are invalid
+    :raises BundleError: the text is too large, damaged, or of another version; or its sides are
+        invalid
+    :raises PluginError: a plugin of another package cannot be used
     """
     if len(content) > MOST_BYTES:
         raise BundleError(

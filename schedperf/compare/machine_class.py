@@ -28,7 +28,7 @@ def machine_class(
     The class is only the hash if the site gives no name.
 
     :param treatment: fields that are meant to differ between the sides
-    :param differences: between the sides; fields of intended ones are not hashed
+    :param differences: differences between the sides; fields that differ on purpose are not hashed
     """
     host = bundle.host_fields
     if not host:

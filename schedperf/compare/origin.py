@@ -20,8 +20,8 @@ KernelDecides = Literal["", "default", "verified"]
 
 CMDLINE = "kernel.cmdline"
 SETTINGS = "settings"
-# A field that is named here was set, even if both sides name the same: the kernel does not change
-# it.
+# Prefixes of fields that record what an administrator set; a kernel does not change these fields,
+# so they count even if their values are equal on both sides.
 APPLIED_AT_BOOT = ("settings.sysctl.", "settings.tmpfiles.")
 WRITTEN = "settings.written"
 

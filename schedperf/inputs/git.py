@@ -88,7 +88,7 @@ class Repository:
     def resolve(self, ref: str) -> str:
         """Return the hash of the commit that a branch, tag or hash names.
 
-        :raises InputError: there is none
+        :raises InputError: there is no such commit, or the name is invalid
         """
         if not ref or len(ref) > _LONGEST_REF or not ref.isprintable():
             raise InputError(
@@ -177,7 +177,7 @@ class Repository:
         }
 
     def _is_named(self, ref: str) -> bool:
-        """Return whether it is the name of a branch or tag, not e.g. HEAD~3."""
+        """Return whether ``ref`` is the name of a branch or tag, not e.g. HEAD~3."""
         whole = self._run("rev-parse", "--symbolic-full-name", "--end-of-options", ref).stdout
         return any(line.startswith("refs/") for line in whole.splitlines())
 
@@ -193,6 +193,8 @@ class Repository:
         """Return the newest release of mainline in the history of a commit: ``v6.18-rc3``.
 
         None if the repository has no such tag.
+
+        :raises InputError: git does not finish in time
         """
         ran = self._run("describe", "--tags", "--abbrev=0", *_RELEASES, "--end-of-options", commit)
         return ran.stdout.strip() or None
@@ -227,7 +229,10 @@ class Repository:
                           "--end-of-options", commit)  # fmt: skip
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Return whether ``older`` is ``newer`` or in its history; False if one is unknown."""
+        """Return whether ``older`` is ``newer`` or in its history; False if one is unknown.
+
+        :raises InputError: git does not finish in time
+        """
         return not self._run("merge-base", "--is-ancestor", older, newer).returncode
 
     def _subject(self, commit: str) -> str:
@@ -317,12 +322,18 @@ class Checkouts:
         return run_git(tree, ["rev-parse", "HEAD"]).stdout.strip()
 
     def remove(self, tree: Path) -> None:
-        """Remove a check-out; do nothing if there is none."""
+        """Remove a check-out; do nothing if there is none.
+
+        :raises InputError: git does not finish in time
+        """
         shutil.rmtree(tree, ignore_errors=True)
         run_git(self._path, ["worktree", "prune"])
 
     def as_repository(self) -> Repository:
-        """Return this repository, to read commits that patches created."""
+        """Return this repository, to read commits that patches created.
+
+        :raises InputError: git cannot read the repository
+        """
         return Repository(self._path)
 
     def _do(self, folder: Path, *arguments: str) -> None:

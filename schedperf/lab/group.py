@@ -15,7 +15,8 @@ _LOOK_S = 0.02
 def end_group(process: "subprocess.Popen[bytes]") -> None:
     """Send SIGTERM to the process group that a process leads, and wait until the group has ended.
 
-    If it has not after 10 s, send SIGKILL, and wait another 10 s. The process is reaped.
+    If the group has not ended after 10 s, send SIGKILL, and wait another 10 s. The process is
+    reaped.
     """
     for signum in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -30,7 +31,7 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
 def _has_ended(group: int, until_s: float) -> bool:
     """Wait until a process group is empty; return false if the time runs out first.
 
-    It is also false if only processes of other users are left.
+    Return false at once if only processes of other users are left.
 
     :param until_s: end of the wait, on the monotonic clock
     """

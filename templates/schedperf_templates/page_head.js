@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// The controls of the page's head: colours, the menus and paper.
+// The controls of the page's head: colours, menus and printing.
 
 // Colours: those of the system until the reader chooses.
 (() => {

@@ -16,7 +16,7 @@
   page.press = (letters, words, act) => keys.push({ letters, words, act });
 
   const isWriting = (target) => target.closest("input, select, textarea, [contenteditable]") !== null;
-  // Enter and the space bar press what has the focus.
+  // Enter and the space bar activate the element with the focus.
   const isPressing = (event) => ["Enter", " "].includes(event.key) && event.target.closest("a, button, summary") !== null;
 
   const act = (letters, event) => {

@@ -3,8 +3,8 @@
 // Folded parts: "details.later". Their content is text in a "noscript" element, or in what is folded
 // itself a ".rest", and becomes part of the page when it is first needed.
 page.later = (() => {
-  // What is not part of the page yet: its noscript element, until somebody looks into it, and then
-  // its content as a fragment.
+  // Content that is not part of the page yet: its noscript element, and after its first use
+  // the element's content as a fragment.
   const waiting = new Map();
   const owners = new WeakMap();
 
@@ -93,7 +93,7 @@ page.later = (() => {
     return null;
   };
 
-  // Filled before it is seen, also where a script or a link opens it.
+  // Fill a part before it is visible, also if a script or a link opens it.
   document.addEventListener("toggle", (event) => {
     if (event.target.open) {
       fill(event.target);

@@ -99,6 +99,8 @@ def main(arguments: Sequence[str]) -> int:
 def _look(_arguments: Sequence[str], _source: bytes) -> Record:
     """Return the boot id, the running kernel, the claim and the state of the recording.
 
+    ``is_root`` is whether this user is root, and ``is_held`` whether ``HOLD`` forbids boots.
+
     ``build_id`` is None if the kernel has none, ``claim`` is None if no session claims the machine.
     """
     try:

@@ -317,6 +317,10 @@ def _prepare(target: Target, state: State) -> State:
     """Check and claim the target, and copy the recorder to it.
 
     Return the state with the target's boot hook and default kernel.
+
+    :raises RecordError: this user is not root (``--resume``), another session has claimed the
+        target, boots are held there, or a check failed
+    :raises Unreachable: the target does not answer
     """
     if target.is_here and os.geteuid() != 0:
         raise RecordError("--resume: needs root (it reboots this machine); use sudo")

@@ -47,12 +47,12 @@ Say = Callable[[str], None]
 # How the user asks to stop: after the current run, or at once.
 AFTER_RUN = "after the running run"
 NOW = "now"
-# The reason if the user asked for the end.
+# The reason that is stored if the user asked to stop.
 STOPPED = "stopped by the user"
 
 _POLL_S = 2.0
-# The end of a recording is noticed with a delay of at most this fraction of its time, and of this
-# time.
+# The end of a recording is noticed with a delay of at most this fraction of its duration, and of at
+# most this time.
 _LATE_PART = 0.25
 _LATE_S = 30.0
 # A target that is recording is expected to answer, but its network may be down for a while.
@@ -470,6 +470,10 @@ class Engine:
 
         It is not rebooted if its default kernel is running or unknown, or if the entry could not be
         cancelled.
+
+        :raises Rebooting: this machine is the target, and it reboots
+        :raises RecordError: the target did not answer or did not boot within the limit, or the hook
+            could not reboot it
         """
         state = self.state
         look = self._look()

@@ -9,7 +9,7 @@
  * and is not preempted within the tracepoint. Sums are per CPU.
  *
  * The kernel's own sum (sched_info.run_delay) says how long a task has waited, and the events say
- * why. It contains a wait when the task has got a CPU, so it is read when the task leaves that CPU.
+ * why. A wait is added to it when the task gets a CPU, so it is read when the task leaves that CPU.
  * Tracepoint programs miss a few switches per thousand on some machines; run_delay includes them.
  */
 #include "bpf.h"
@@ -94,9 +94,9 @@ volatile struct control control SEC(".bss");
  */
 #define SLOTS (1 << 17)
 struct slot {
-    u64 task;         /* its address; 0: nobody has this slot */
+    u64 task;         /* its address; 0: the slot is free */
     u64 blocked_ns;   /* since when it is blocked */
-    u64 run_delay_ns; /* of its sum, what is counted */
+    u64 run_delay_ns; /* the part of its run_delay that is already counted */
     u32 part;
     u32 waited; /* why it waited before it got its CPU */
     u32 pid;
@@ -116,7 +116,7 @@ struct sums {
     u64 tasks;
     u64 ended;
     u64 migrations;
-    u64 without_slot; /* tasks whose slot was another one's */
+    u64 without_slot; /* tasks whose slot another task had */
     u64 unmatched;    /* events whose predecessor was missed */
     u64 knows_waiting;
     u64 knows_yielded;
@@ -232,7 +232,7 @@ INLINE u32 state_of(struct task_struct *task)
     return READ(false, before, state);
 }
 
-/* What a task does that leaves its CPU. */
+/* What a task does after it leaves its CPU. */
 INLINE enum part part_after(struct task_struct *task, u32 state)
 {
     struct task_struct___throttled *new = (void *)task;
@@ -244,7 +244,7 @@ INLINE enum part part_after(struct task_struct *task, u32 state)
     return in_yield() ? YIELDED : PREEMPTED;
 }
 
-/* Counts what the task waited before it got the CPU that it leaves now. */
+/* Counts how long the task waited before it got the CPU that it leaves now. */
 INLINE void end_waiting(struct sums *sum, struct slot *slot, struct task_struct *task)
 {
     u64 run_delay_ns = run_delay_of(task);
@@ -363,7 +363,7 @@ SEC("tp_btf/sched_process_fork") int sched_process_fork_btf(const u64 *ctx)
         return 0;
     if ((u32)parent->tgid != recorder && !find_slot(parent, RUNNING))
         return 0;
-    /* A thread of the recorder is none of the workload. */
+    /* A thread of the recorder is not part of the workload. */
     if ((u32)child->tgid == recorder)
         return 0;
     take_slot(child, NEW);

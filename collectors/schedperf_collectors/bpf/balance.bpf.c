@@ -8,11 +8,11 @@
  *   attempt      load_balance(this_cpu, this_rq, sd, idle, continue_balancing)  sched_balance_rq
  *   migratable   can_migrate_task(p, env)
  *
- * An exit that has the arguments (fexit) needs no entry, which halves the cost; only an attempt is
- * seen to begin. A kretprobe has none, so a kprobe keeps them until the function returns. All four
- * run with preemption off or in a softirq, and none of them calls itself, so one slot a CPU is
- * enough. An exit whose entry was missed (the function ran already when counting began) counts
- * nothing.
+ * An exit that has the arguments (fexit) needs no program at the entry, which halves the cost; only
+ * attempts have one. A kretprobe has no arguments, so a kprobe keeps them until the function
+ * returns. All four run with preemption off or in a softirq, and none of them calls itself, so one
+ * slot per CPU is enough. An exit whose entry was missed (the function ran already when counting
+ * began) counts nothing.
  */
 #include "placement.h"
 
@@ -129,7 +129,7 @@ INLINE struct balance_slot *this_slot(void)
     return is_open ? map_lookup(&balance_slots, &zero) : 0;
 }
 
-/* Kernels number them differently (v6.10 made "not idle" 0): the names are what is fixed. */
+/* Kernels number them differently (v6.10 made "not idle" 0); only the names are stable. */
 INLINE u8 idleness_of(u32 idle)
 {
     if (idle == enumerator_value(enum cpu_idle_type, CPU_NEWLY_IDLE))
@@ -165,7 +165,7 @@ INLINE struct balance_value *counts_of(struct balance_key *key)
     return counts ? counts : add_counts(key);
 }
 
-/* Whether a group is marked as one that keeps tasks which their affinity did not let go. */
+/* Whether a group is marked as imbalanced, because the affinity of its tasks kept them there. */
 INLINE u8 is_imbalanced(struct sched_group *group)
 {
     struct sched_group_capacity *capacity = READ(false, group, sgc);
@@ -219,7 +219,7 @@ INLINE int on_destination(struct sched_domain *sd, struct task_struct *p, u32 cp
     key.from_node = node_of(cpu);
     key.to_node = group ? node_of_group(group) : KEPT_LOCAL;
     /*
-     * wake_up_new_task() has set the state to running before it asks, so the state tells nothing.
+     * wake_up_new_task() has set the state to running before, so the state does not show a fork.
      * A task that has not run yet is new, unless it asks for itself: then it is in execve().
      */
     key.yes = !READ(false, p, se.sum_exec_runtime) && (u64)p != get_current_task();
@@ -279,9 +279,9 @@ INLINE int on_attempt(u32 cpu, struct sched_domain *sd, u32 idle, u32 pulled)
 }
 
 /*
- * What an attempt learns from one of the tasks that it looked at; whether this one made it set
- * LBF_SOME_PINNED, which stays set. Active balancing asks, too: once, from the stopper, for
- * another CPU's domain, in no attempt.
+ * Note the flags after the check of one task; return whether this task made the attempt set
+ * LBF_SOME_PINNED, which stays set. Active balancing checks a task, too, but outside an attempt:
+ * once, from the stopper, for another CPU's domain.
  */
 INLINE bool note_pinned(struct attempt *attempt, struct sched_domain *sd, u32 flags)
 {
@@ -336,7 +336,7 @@ INLINE int keep(enum decision decision, void *ctx)
     return 0;
 }
 
-/* They are taken once: an exit without an entry finds none. */
+/* The kept arguments, which are used once; 0 for an exit without an entry. */
 INLINE u64 *kept(enum decision decision)
 {
     struct balance_slot *slot = this_slot();

@@ -39,7 +39,7 @@ DATA_OF_ORDER = {"little": 1, "big": 2}
 
 
 def read_object(name: str) -> bytes:
-    """Return an object: ``read_object("placement")``.
+    """Return the bytes of a BPF object, e.g. ``read_object("placement")``.
 
     :raises Unavailable: no object is packed for this machine, and it cannot be compiled
     """

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-// What pelt.h needs of bcc, for machines where libbpf cannot load pelt.bpf.c. bcc has no folder of
-// ours: pelt/loader.py puts the text of pelt.h in place of its name, defines SAMPLING and appends one
-// program for each probe.
+// What pelt.h needs of bcc, for machines where libbpf cannot load pelt.bpf.c. bcc does not search
+// our directory: pelt/loader.py replaces the #include of pelt.h by its text, defines SAMPLING and
+// appends one program for each probe.
 #define INLINE static __always_inline
 #define ktime_get_ns bpf_ktime_get_ns
 #define get_prandom_u32 bpf_get_prandom_u32
 #define get_current_pid_tgid bpf_get_current_pid_tgid
-// It counts bits from 1, and 1 for 0.
+// bpf_log2l() counts bits from 1, and returns 1 for 0.
 #define log2_of(value) (bpf_log2l(value) - 1)
 
 #include "pelt.h"

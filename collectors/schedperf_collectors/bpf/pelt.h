@@ -106,8 +106,9 @@ INLINE struct calls *count(u32 slot, u32 gate)
 }
 
 /*
- * Calls come in fixed patterns, one a level of the hierarchy: every Nth of them would be the same
- * level again and again. Of the trial each is timed, as it is there to see what that costs.
+ * Calls come in fixed patterns, one per level of the hierarchy, so every Nth call could be of the
+ * same level each time; random ones are timed instead. In the trial, every call is timed, because
+ * the trial measures what that costs.
  */
 INLINE int is_timed(u32 gate)
 {
@@ -191,8 +192,8 @@ INLINE int mark(u64 owner)
 }
 
 /*
- * Goes back to what was before the innermost mark of this owner, so that a lost exit of another
- * function inside it mends itself.
+ * Goes back to what was before the innermost mark of this owner, which also removes the marks of
+ * functions inside it whose exit was lost.
  */
 INLINE int unmark(u64 owner)
 {

@@ -217,7 +217,7 @@ def run_queue_addresses(cpus: Sequence[int]) -> dict[int, int]:
     The tracepoint passes the run queue whenever a task is enqueued. This process visits each CPU
     once, so that each CPU enqueues a task. No symbols are needed.
 
-    :param cpus: online CPUs; this process visits those in its affinity mask
+    :param cpus: online CPUs; this process visits those that its cpuset allows
     :raises Unavailable: no libbpf or no object, or the kernel refuses the program
     """
     size = max(cpus) + 1

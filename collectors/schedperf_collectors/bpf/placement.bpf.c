@@ -35,7 +35,7 @@ enum kind {
 /*
  * What is remembered of a task. Slots are found by the low bits of the pid, which the kernel
  * hands out in turn: an array look-up is one load, where a hash costs a call, and a local
- * storage allocates. A task that meets another's slot takes it.
+ * storage allocates. A task whose slot belongs to another task takes it over.
  */
 #define SLOT_OF_WORKLOAD 1
 struct slot {
@@ -220,7 +220,7 @@ INLINE int on_sched_wakeup_new(const bool typed, const u64 *ctx)
 
 /*
  * An exec may have moved the task in sched_exec(). A thread that executes takes the pid of its
- * leader, so what is known of it lies under the old one.
+ * leader, so its slot is that of its old pid.
  *
  * What the recorder itself starts and what then executes is the workload: collectors are forks of
  * the recorder that never execute.
@@ -310,18 +310,18 @@ INLINE u32 state_of(const bool typed, struct task_struct *task)
 }
 
 /*
- * Why set_task_cpu() is called, told from the task alone, so that it is told in the same way on
+ * Why set_task_cpu() is called, derived from the task alone, so that the reasons are the same on
  * every kernel.
  *
- * - Nobody takes a task from a CPU where it may be because of its mask: a task whose mask lacks its
- *   CPU had it changed by __set_cpus_allowed_ptr(), and is moved for that reason, at once or
+ * - A task on a CPU of its mask is not moved because of the mask. A task whose mask lacks its CPU
+ *   had the mask changed by __set_cpus_allowed_ptr(), and is moved for that reason, at once or
  *   when it wakes up.
  * - try_to_wake_up() marks the task TASK_WAKING before it chooses a CPU; a kernel whose
  *   wake_up_new_task() reports its choice does so while the task is TASK_NEW.
- * - Who moves a task from run queue to run queue marks it TASK_ON_RQ_MIGRATING. migration/N moves
- *   what a task asked for itself: NUMA balancing has told its target in sched_move_numa or
- *   sched_swap_numa, sched_exec() runs while in_execve is set. Else it is active balancing (or a
- *   CPU that goes away, which the reader of the bundle is told).
+ * - A task that is moved from run queue to run queue is marked TASK_ON_RQ_MIGRATING. migration/N
+ *   makes the moves that a task requests for itself: NUMA balancing announces its target in
+ *   sched_move_numa or sched_swap_numa, sched_exec() runs while in_execve is set. Other moves by
+ *   migration/N are active balancing (or a CPU that goes offline, which the bundle records).
  * - Any other is detach_task(), or push and pull of the realtime and deadline classes: the
  *   balancers.
  */
@@ -407,7 +407,7 @@ INLINE void on_arrival(const bool typed, struct slot *slot, struct task_struct *
 }
 
 /*
- * The clock is what costs most here, so it is read once, and only where somebody waits. That of
+ * The clock is what costs most here, so it is read once, and only if a task waits. That of
  * the run queue would be at hand, but it stands still from a wakeup to the switch that the wakeup
  * asks for (rq_clock_skip_update()).
  */

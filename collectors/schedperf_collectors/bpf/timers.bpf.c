@@ -3,8 +3,8 @@
  * When the period timers of groups with a limit of CPU bandwidth expire: each refills the quota
  * of one struct cfs_bandwidth (sched_cfs_period_timer() in kernel/sched/fair.c).
  *
- * The phase is that of the time for which the timer was set, not of the moment at which somebody
- * noticed: it is what groups share, or do not share.
+ * The phase is that of the time for which the timer was set, not of the later moment at which it
+ * was handled: timers of several groups may be set for the same time.
  */
 #include "placement.h"
 
@@ -57,7 +57,7 @@ struct task_group___of_bandwidth {
     struct cfs_bandwidth cfs_bandwidth;
 } RELOCATED;
 
-/* A group by the number of its folder; with another period its histogram is another one. */
+/* A group, by the id of its kernfs directory; a change of the period starts another histogram. */
 struct timer_key {
     u64 cgroup;
     u64 period_ns;
@@ -131,7 +131,7 @@ INLINE void count(struct timer_value *value, u64 period, u64 expires, s64 now)
     if (!value->expiries)
         value->first_ns = expires;
     value->expiries += 1;
-    /* Whole periods that went by before anybody looked. */
+    /* Whole periods that passed before the timer was handled. */
     if (now > 0 && (u64)now > expires)
         value->overruns += ((u64)now - expires) / period;
     if (bin < PHASE_BINS)

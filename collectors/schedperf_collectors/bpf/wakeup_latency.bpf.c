@@ -24,7 +24,7 @@ volatile u32 is_open SEC(".bss");
 
 /*
  * When a task was woken. Slots are found by the low bits of the pid, which the kernel hands out in
- * turn. A task that meets another's slot takes it.
+ * turn. A task whose slot belongs to another task takes it over.
  */
 struct slot {
     u32 pid;
@@ -158,8 +158,8 @@ INLINE struct waits *find_waits(struct task_struct *task)
 }
 
 /*
- * A task that leaves the CPU is no longer waiting, even if it was woken while it ran: it was never
- * kept from running by that. A task that is preempted waits, too, but was not woken.
+ * A task that leaves the CPU is not waiting because of a wakeup, even if it was woken while it ran:
+ * it was running. A task that is preempted waits, too, but was not woken.
  */
 INLINE int on_switch(const bool typed, const u64 *ctx)
 {

@@ -154,7 +154,10 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _act(action: str, rest: Sequence[str]) -> None:
-    """Print the status of ``ab`` recordings, stop and undo them, or continue one."""
+    """Print the status of ``ab`` recordings, stop and undo them, or continue one.
+
+    :raises RecordError: the action failed, or there is no recording to continue
+    """
     options = boots.parse_action(action, rest)
     if boots.act(action, options):
         return
@@ -261,6 +264,8 @@ def _looks(options: argparse.Namespace, progress: Progress) -> Looks | None:
     """Return the settings of interim analyses; None without --until-decided.
 
     Set ``options.runs`` to its default if it was not given.
+
+    :raises RecordError: the options cannot be combined, or a number is out of range
     """
     if not options.until_decided:
         _refuse_without_looks(options, ("against", "max_runs"))
@@ -274,6 +279,9 @@ def _looks_at_pairs(options: argparse.Namespace, sides: int, progress: Progress)
     """Return the settings of interim analyses of ``ab``; None without --until-decided.
 
     With --until-decided, set ``options.runs`` to its default if it was not given.
+
+    :raises RecordError: the options cannot be combined, a number is out of range, or there are not
+        two sides
     """
     if not options.until_decided:
         _refuse_without_looks(options, ("max_runs",))
@@ -429,7 +437,10 @@ def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str
 
 
 def _check_command(request: Request) -> None:
-    """Reject an unknown program before anything is recorded."""
+    """Check before anything is recorded that the program of each point exists.
+
+    :raises RecordError: a program does not exist
+    """
     for point in request.points:
         program = fill(request.template[:1], point)[0]
         if shutil.which(program) is None:
@@ -451,7 +462,11 @@ def _target(options: argparse.Namespace) -> Target:
 
 
 def _exec(options: argparse.Namespace, command: Sequence[str]) -> NoReturn:
-    """Replace this process by the command, with the attributes of the options."""
+    """Replace this process by the command, with the attributes of the options.
+
+    :raises RecordError: no command is given, an attribute cannot be set, or the command cannot be
+        executed
+    """
     if not command:
         raise RecordError("no command given; put it at the end, after --")
     if options.nice is not None:

@@ -61,7 +61,10 @@ def _energy_model(system: System) -> dict[str, dict[str, object]]:
 
 
 def _states(system: System, domain: str) -> list[list[int]]:
-    """Return frequency, power and cost of each performance state, as the kernel prints them."""
+    """Return frequency, power and cost of each performance state, as the kernel prints them.
+
+    :raises Unavailable: there are more than :data:`MOST_STATES`, or a value cannot be read
+    """
     folders = system.names(domain, r"ps:\d+")
     if len(folders) > MOST_STATES:
         raise Unavailable(f"{domain}: {len(folders)} states (expected at most {MOST_STATES})")
@@ -75,6 +78,8 @@ def _asym_domains(system: System) -> dict[str, list[str]]:
     """Return by flag the levels of the scheduling domains that have it, the smallest first.
 
     Only the first CPU of each type is examined.
+
+    :raises Unavailable: the scheduling domains in debugfs cannot be read
     """
     folder = f"{DEBUG_SCHED}/domains"
     levels: dict[str, dict[str, None]] = {flag: {} for flag in ASYM_FLAGS}

@@ -22,7 +22,7 @@ from typing import BinaryIO, Callable, NamedTuple, TypeVar
 from schedperf_collectors.contract import Function
 from schedperf_collectors.machine.elf_plt import PLT_SECTIONS, PltEntry, plt_entries
 
-# A program of a gigabyte with one section a function has some 10,000; a debug file no more.
+# A program of a gigabyte with one section per function has some 10,000; a debug file no more.
 MOST_SECTIONS = 100_000
 MOST_SEGMENTS = 10_000
 # .symtab and .strtab of the largest browsers have 40 and 110 MB.
@@ -46,7 +46,7 @@ _SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_DYNSYM = 2, 4, 8, 11
 _STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
-# 60,000 functions of other libraries; or a million relocations, which is exceeded by browsers.
+# Enough for 60,000 functions of other libraries, and for a million relocations; browsers have more.
 MOST_PLT_BYTES = 1 << 20
 MOST_RELOCATION_BYTES = 24_000_000
 # Offsets in a file are loff_t, which is signed.
@@ -299,7 +299,10 @@ class _Elf:
                         yield slot, _name_at(names, layout.unpack_from(symbols, at)[0])
 
     def symbols(self, table: _Section) -> list[_Symbol]:
-        """Return the functions of a symbol table."""
+        """Return the functions of a symbol table.
+
+        :raises BadElf: the table is damaged, or exceeds a limit
+        """
         if table.link >= len(self.sections):
             raise BadElf("the symbol table has no string table")
         layout = struct.Struct(self.order + self._shape.symbol)

@@ -53,6 +53,7 @@ class Folder:
         """Create a file; return it, open for unbuffered reading and writing.
 
         :raises FileExistsError: the name exists, even as a dangling link
+        :raises OSError: it cannot be created
         """
         return self._open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
 

@@ -77,9 +77,10 @@ class Running:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a command used: with the children that it waited for, and its orphans.
+    """What a command used, including the children that it waited for and its orphans.
 
     :param user_s: CPU time in user mode
+    :param system_s: CPU time in kernel mode
     :param largest_bytes: the largest resident size of one process, those of the setup included
     :param voluntary_switches: those of the setup included
     """
@@ -287,7 +288,7 @@ def _sum(usages: Sequence[Any], before: Process | None) -> Usage:
 def read_cgroup(pid: int) -> tuple[str, ...] | None:
     """Return the lines of /proc/PID/cgroup; None if it cannot be read.
 
-    This is so if the process has ended, or if the kernel has no cgroups.
+    That is the case if the process has ended, or if the kernel has no cgroups.
     """
     try:
         return tuple(Path(f"/proc/{pid}/cgroup").read_text(errors="replace").splitlines())

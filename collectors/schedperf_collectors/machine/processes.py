@@ -53,7 +53,7 @@ class Process:
 
 
 def since_boot_us() -> int:
-    """Return the current time on the clock of the starts of processes."""
+    """Return the current time in us since boot, on the clock of :attr:`Process.began_us`."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
@@ -71,9 +71,10 @@ def read_process(pid: int, proc: Path = PROC) -> Process:
 
 
 def parse_stat(pid: int, stat: str) -> Process:
-    """Parse /proc/PID/stat, or /proc/PID/task/TID/stat of one task, whose use is its own.
+    """Parse /proc/PID/stat, or /proc/PID/task/TID/stat with the times and faults of one task.
 
     :raises ValueError: it is damaged
+    :raises IndexError: it ends before the start time
     """
     # The name is in parentheses and may contain any character.
     head, _, tail = stat.rpartition(")")

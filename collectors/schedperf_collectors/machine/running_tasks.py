@@ -15,8 +15,8 @@ from schedperf_collectors.machine.value_files import ValueFiles
 class RunningTasks:
     """The tasks of the command that the recorder starts, and of its descendants.
 
-    Only processes that began since the last look are examined; others stay what they were, also
-    when their parent ends.
+    Only processes that began since the last look are examined; the others remain inside or outside
+    of the workload, even if their parent ends.
 
     :param recorder: pid of the recorder, whose children are the command and the collectors
     :param outside: pids of processes that do not belong to the workload

@@ -177,5 +177,5 @@ def is_same(ended: Exit, began_us: int) -> bool:
 
 
 def _began_us(ended: Exit) -> int:
-    """Return its start on the monotonic clock."""
+    """Return the start of an ended task in us on the monotonic clock."""
     return ended.seen_us - ended.lifetime_us

@@ -206,7 +206,7 @@ class Exits:
         return drops - self._drops_before
 
     def _drops(self) -> int | None:
-        """Return how many messages the kernel has dropped; None if it does not say so."""
+        """Return how many messages the kernel has dropped; None if it does not report that."""
         inode = str(os.fstat(self._socket.fileno()).st_ino)
         with contextlib.suppress(Unavailable):
             # sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
@@ -217,7 +217,7 @@ class Exits:
         return None
 
     def close(self) -> None:
-        """End the messages."""
+        """Stop receiving messages."""
         self._socket.close()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Return the node of each CPU and the levels that CPUs share, for the bpf_placement programs.
+"""Find the node of each CPU and the levels that CPUs share, for the bpf_placement programs.
 
 The levels are the kernel's scheduling domains. debugfs names them for each CPU, and
 /proc/schedstat has their CPUs::

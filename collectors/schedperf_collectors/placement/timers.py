@@ -88,12 +88,18 @@ class Timers:
         self._loaded = loaded
 
     def open_gate(self) -> None:
-        """Start counting."""
+        """Start counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         if self._loaded:
             self._loaded.set_gate(is_open=True)
 
     def close_gate(self) -> None:
-        """Stop counting."""
+        """Stop counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         if self._loaded:
             self._loaded.set_gate(is_open=False)
 

@@ -147,11 +147,17 @@ class Tracepoints:
         loading.resize("moves", self._machine.possible * rows)
 
     def open_gate(self) -> None:
-        """Start counting."""
+        """Start counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         self._object.set_gate(is_open=True)
 
     def close_gate(self) -> None:
-        """Stop counting."""
+        """Stop counting.
+
+        :raises Unavailable: the kernel refuses
+        """
         self._object.set_gate(is_open=False)
 
     def close(self) -> None:

@@ -115,7 +115,10 @@ def without_boots(arguments: Sequence[str]) -> list[str]:
 
 
 def _kernel(text: str) -> tuple[str, str]:
-    """Parse NAME=RELEASE, or NAME=PATH of an image for guests, which has a slash."""
+    """Parse NAME=RELEASE, or NAME=PATH of an image for guests, which has a slash.
+
+    :raises argparse.ArgumentTypeError: the text has another form
+    """
     match = _KERNEL.match(text) or _IMAGE.match(text)
     if not match:
         raise argparse.ArgumentTypeError(
@@ -134,7 +137,10 @@ def _boots(text: str) -> int:
 
 
 def _source(text: str) -> tuple[str, Mapping[str, Any]]:
-    """Parse [NAME=]FILE or [NAME=]JSON; the name is "" if it is missing."""
+    """Parse [NAME=]FILE or [NAME=]JSON; the name is "" if it is missing.
+
+    :raises argparse.ArgumentTypeError: the file cannot be read, or does not describe a commit
+    """
     name, given = split_source(text)
     try:
         return name, read_source(given)

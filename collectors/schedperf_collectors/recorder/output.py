@@ -40,6 +40,7 @@ def shorten(
     :param head_bytes: how much of the beginning is kept
     :param tail_bytes: how much of the end is kept
     :return: number of bytes left out; 0 if the file is short
+    :raises OSError: the file cannot be read or written
     """
     size = path.stat().st_size
     if size <= head_bytes + tail_bytes:

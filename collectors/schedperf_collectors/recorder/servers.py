@@ -81,7 +81,11 @@ def _find_process(pid: int, running: Mapping[int, Process]) -> Process:
 
 
 def _refuse_recorder(option: str, server: Server, running: Mapping[int, Process]) -> None:
-    """Reject a server without processes, and one that this recorder belongs to."""
+    """Reject a server without processes, and one that this recorder belongs to.
+
+    :param option: option that names the server, for messages
+    :raises RecordError: the server has no processes, or this recorder is one of them
+    """
     pids = server.processes(ValueFiles(System()), running)
     if not pids:
         raise RecordError(f"{option}: no process in it; start the server first")

@@ -122,7 +122,10 @@ def writes(left: Left, output: str) -> bool:
 
 
 def _name(path: Path, left: Left) -> str:
-    """Return a text that names a running recording by its bundles and process id."""
+    """Return a text that names a running recording by its bundles and process id.
+
+    :raises RecordError: the name of the journal has no process id
+    """
     bundles = ", ".join(str(bundle.path) for bundle in left.bundles)
     return f"recording {f'of {bundles} ' if bundles else ''}with process id {_pid(path)}"
 

@@ -44,6 +44,8 @@ def get_disk(loader: str) -> Disk:
 
     :param loader: one of LOADERS
     :raises tree.CannotBuild: a program or package is missing or fails, or the user is not root
+    :raises FileNotFoundError: cpio or /bin/busybox is missing
+    :raises subprocess.CalledProcessError: cpio fails
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "schedperf", "disks")
     folder = cache / _recipe()
@@ -68,10 +70,10 @@ def _make(cache: Path, folder: Path) -> None:
     """Remove disks that are older than three days, then build both disks.
 
     :param cache: directory of all builds
-    :param folder: directory of this build; must not exist
+    :param folder: directory of this build; the remains of an interrupted build are replaced
     """
     for other in cache.iterdir():
-        # A machine may run from what is not that old.
+        # A machine may still run from a younger disk.
         if other.is_dir() and time.time() - other.stat().st_mtime > _KEPT_S:
             shutil.rmtree(other)
     with tempfile.TemporaryDirectory(dir=cache) as name:
@@ -80,7 +82,7 @@ def _make(cache: Path, folder: Path) -> None:
         grub.write_menu(making / "root", kernels)
         grub.write_disk(making / "root", making / "grub.raw")
         efi.write_disk(making / "root", making / "systemd-boot.raw", kernels)
-        # What was interrupted here has no file `made`.
+        # The remains of an interrupted build, which have no file `made`.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for path in ("grub.raw", "systemd-boot.raw", "key"):

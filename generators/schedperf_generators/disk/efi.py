@@ -35,7 +35,7 @@ def write_disk(root: Path, disk: Path, kernels: Kernels) -> None:
 
     :param root: directory with the files of the root file system
     :param disk: the raw image to write
-    :raises CannotBuild: the firmware or a program is missing or fails
+    :raises CannotBuild: the firmware or a program is missing, or a program fails
     """
     loader = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
     for path, package in ((CODE, "ovmf"), (loader, "systemd-boot")):

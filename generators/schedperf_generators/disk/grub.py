@@ -82,7 +82,7 @@ def write_disk(root: Path, disk: Path) -> None:
 
     :param root: directory with the files of the root file system
     :param disk: the raw image to write
-    :raises CannotBuild: GRUB's files are missing, or a program fails
+    :raises CannotBuild: GRUB's files or a program are missing, or a program fails
     """
     if not (_GRUB / "boot.img").is_file():
         raise CannotBuild(f"{_GRUB} is missing; install grub-pc-bin")

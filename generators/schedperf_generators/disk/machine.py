@@ -15,12 +15,12 @@ from typing import Self
 from schedperf_generators.disk.build import Disk
 from schedperf_generators.disk.tree import CannotBuild, run
 
-# Of a boot, on a loaded machine.
+# Time limit of a boot, on a loaded machine.
 BOOT_S = 240.0
 _MEMORY_MIB = 640
 _CPUS = 2
-# Of a steady machine: 2 ns per instruction. A slower one would spend its time in timer interrupts
-# if the kernel that it boots is slow.
+# Options of a steady machine: 2 ns per instruction. A slower one would spend its time in timer
+# interrupts if the kernel that it boots is slow.
 _STEADY = ("-accel", "tcg,thread=single", "-icount", "shift=1", "-smp", "1")
 _FAST = ("-accel", "tcg,thread=multi", "-smp", str(_CPUS))
 # A fast model for TCG, with the name by which the recorder recognises emulation.
@@ -71,12 +71,12 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
         self._supervisor: threading.Thread | None = None
         self._has_power = threading.Event()
-        # No process is started while it is looked at.
+        # Held while QEMU is started or killed, so that it does not start after the power is cut.
         self._starting = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self.console = folder / "console.log"
         self._overlay = folder / "changes.qcow2"
-        # That of its sshd on this machine, at 127.0.0.1 here and at GATEWAY in other guests.
+        # Port of its sshd, which is at 127.0.0.1 on this machine and at GATEWAY in other guests.
         self.port = _free_port()
         back = ("-F", "raw", "-b", str(disk.path.resolve()))
         run("qemu-img", "create", "-q", "-f", "qcow2", *back, str(self._overlay))

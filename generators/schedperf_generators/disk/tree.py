@@ -33,7 +33,7 @@ PACKAGES = (
 )
 # What a guest without a user does not read.
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
-# Loaded before the root file system is there, in this order; ext4 is built in.
+# Loaded in this order before the root file system is mounted; ext4 is built in.
 _MODULES = (
     "virtio_pci",
     "virtio_blk",
@@ -44,7 +44,8 @@ _MODULES = (
     "nls_ascii",
     "efivarfs",
 )
-# A kernel whose first process ends, so that it panics; and one whose name is not its own.
+# A kernel whose first process ends, so that it panics; and one that runs as another release than
+# its name says.
 PANICS, LIES = "6.1.0-panics-cloud-amd64", "6.1.0-wrong-cloud-amd64"
 ROOT_DEVICE, ESP_DEVICE = "/dev/vda1", "/dev/vda2"
 ARGUMENTS = (
@@ -175,6 +176,8 @@ def build_tree(folder: Path) -> Kernels:
     :param folder: directory for ``root/``, the file system, and ``key``, the private ssh key that
         root's sshd accepts
     :raises CannotBuild: a program or package is missing or fails, or the user is not root
+    :raises FileNotFoundError: cpio or /bin/busybox is missing
+    :raises subprocess.CalledProcessError: cpio fails
     """
     if os.geteuid() != 0:
         raise CannotBuild("a root file system has files of root; run this as root")
@@ -215,12 +218,14 @@ def install(root: Path) -> None:
 
 
 def add_kernels(root: Path, folder: Path) -> Kernels:
-    """Unpack the kernels of ``root/boot/*.deb`` and write an initial RAM disk for each.
+    """Unpack the kernels of ``root/boot/*.deb``; return their releases.
 
-    Also add the two broken kernels ``PANICS`` and ``LIES``.
+    Write an initial RAM disk for each, and add the two broken kernels ``PANICS`` and ``LIES``.
 
     :param folder: directory for temporary files
     :raises CannotBuild: there are not two kernels, or a program is missing or fails
+    :raises FileNotFoundError: cpio or /bin/busybox is missing
+    :raises subprocess.CalledProcessError: cpio fails
     """
     (root / "kernels").unlink()
     modules = root / "usr/lib/modules"
@@ -311,6 +316,7 @@ def add_settings(root: Path, folder: Path) -> None:
     """Write the settings with which the system boots to sshd, quickly, and the ssh keys.
 
     :param folder: directory for the private key
+    :raises CannotBuild: ssh-keygen is missing or fails
     """
     units = root / "etc/systemd/system"
     (units / "network-static.service").write_text(_NETWORK)
@@ -333,7 +339,7 @@ def add_settings(root: Path, folder: Path) -> None:
     # systemd would wait for udev to find the devices of its lines.
     (root / "etc/fstab").write_text("")
     (root / "boot/efi").mkdir()
-    # It reads its configuration twice otherwise.
+    # Otherwise sshd reads its configuration twice.
     start = units / "ssh.service.d"
     start.mkdir(exist_ok=True)
     (start / "quick.conf").write_text("[Service]\nExecStartPre=\n")

@@ -18,7 +18,7 @@ from schedperf_reports.blocks import Block, Column
 from schedperf_reports.rates.cells import explain_gaps, gather_twins
 from schedperf_reports.rates.tables import Rates, by_subject, titled
 
-# The ends of a wider interval of a contribution, as a fraction, say nothing.
+# Widest interval of a contribution whose ends are written, as a fraction.
 WIDEST = 2.0
 SUB_PART_NAMES: Mapping[SubPart, str] = {
     "preempted": "preempted",
@@ -46,7 +46,7 @@ MEANINGS: Mapping[DividedKind, str] = {
     "other": "asleep: a lock, a pipe, a timer, another task",
     "migrations": "moves of a task to another CPU",
 }
-# A part of which only this is known is not divided.
+# A part for which only this reason is known is not divided.
 REST: SubPart = "other"
 
 
@@ -79,7 +79,7 @@ def describe_divided(
 ) -> Iterator[str]:
     """Yield what contributed to the change of waiting, and of blocked time, if it is known.
 
-    :param where: side and point, as the line begins: "groups=4: "; or ""
+    :param where: start of each line, with side and point: "groups=4: "; or ""
     """
     n = count_units(point.n_base, point.n_new, point.replication)
     for part, reasons in SUB_PARTS.items():

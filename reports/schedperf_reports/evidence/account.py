@@ -242,7 +242,7 @@ def name_others(point: AccountPoint, data: Account) -> str:
 def _where(
     point: AccountPoint | DividedPoint, points: Sequence[AccountPoint | DividedPoint]
 ) -> str:
-    """Return side and point as a line begins, ``new2: groups=4: ``, where there are several."""
+    """Return the start of a line: side and point, ``new2: groups=4: ``, if there are several."""
     has_workloads = len({each.workload for each in points}) > 1
     at = name_point(point.workload, point.point) if has_workloads else point.point
     named = f"{at}: " if at else ""

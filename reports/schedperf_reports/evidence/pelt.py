@@ -49,7 +49,7 @@ MOST_UNSEEN = 6
 MOST_DRAWN = 2
 # Rows that a terminal shows; the page has all.
 _MOST_ROWS = 12
-# Best first; nodes and contexts are shown for the best available one.
+# Denominators, best first; nodes and contexts are shown for the best available one.
 _PER = ("wakeup", "operation", "second")
 _DURATIONS = {
     "mean": "mean",

@@ -117,7 +117,7 @@ def name_unit(metric: str, unit: str) -> str:
     go_unit = _word(f"sec{unit[1:]}" if unit.partition("/")[0] == "s" else unit)
     word = _word(metric)
     before, _, last = word.rpartition("-")
-    # benchstat also converts a unit at the begin of the name: ns-sec.
+    # benchstat also converts a unit at the beginning of the name: ns-sec.
     is_kept = not any(map(_CONVERTED.fullmatch, _SEPARATORS.split(before)))
     ends = (word, last) if is_kept else (word,)
     if unit and any(f"{end}/".startswith(f"{go_unit}/") for end in ends):

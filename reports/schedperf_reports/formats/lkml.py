@@ -119,7 +119,7 @@ def to_ascii(text: str) -> str:
     >>> to_ascii("base → new ±2%, naïve …")
     'base -> new +-2%, naive ...'
     """
-    # Also a wide number sign becomes "#".
+    # Normalization also turns full-width characters into ASCII, e.g. a number sign into "#".
     spelled = clean(unicodedata.normalize("NFKD", text.translate(ASCII)))
     letters = "".join(letter for letter in spelled if not unicodedata.combining(letter))
     return letters.encode("ascii", "replace").decode()

@@ -58,5 +58,5 @@ class Parts(Graphic, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[tuple[int, str], ...]:
-        """Number and name of each part."""
+        """Return number and name of each part, for the key of the colours."""
         return tuple((each.number, each.name) for each in self.bars[0].segments)

@@ -323,7 +323,7 @@ def _fit(line: DrawingLine, columns: int) -> Styled:
 
 
 def _shorten(text: str, columns: int) -> str:
-    # The begin and the end of a name and its remark are more informative than its middle.
+    # The beginning and the end of a name and its remark are more informative than its middle.
     name, arrow, said = text.partition(MARK)
     room = columns - len(arrow + said) - 1
     if room < FEWEST_LETTERS or cell_len(text) > len(text):

@@ -24,7 +24,7 @@ SEVERITIES: Sequence[Severity] = ("blocking", "treatment", "noted", "ignored")
 def environment(comparison: Comparison) -> Iterator[Block]:
     """Yield a table of all fields in the order of the bundles, then taints and kernel options.
 
-    If no side describes its machine, yield only this warning.
+    If no side describes its machine, yield only a warning about that.
     """
     values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))

@@ -126,7 +126,10 @@ def describe_ratio(row: ProbeCostRow | ProbedChangeRow) -> str:
 
 
 def describe_agreement(pairs: Sequence[Pair]) -> str | None:
-    """State how many changes of the clean runs the instrumented runs also show; None for 0."""
+    """State how many changes of the clean runs the instrumented runs also show.
+
+    Return None if they show none of them.
+    """
     changed = [pair for pair in pairs if pair.clean_direction]
     shown = [pair for pair in changed if pair.is_shown]
     if not shown:

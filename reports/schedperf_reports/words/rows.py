@@ -191,7 +191,7 @@ def name_side(side: SideSummary) -> str:
 
 
 def label_of(name: str, label: str) -> str:
-    """Return the label of a side, unless it is the role of another side.
+    """Return the label of a side; its name if the label is the role of another side.
 
     Bundles may be labelled base or new, whatever their position among several sides.
 

@@ -39,7 +39,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Format it: ``3 of 29 rows changed``."""
+        """Format the number of changes: ``3 of 29 rows changed``."""
         count = f"{self.total} {self.noun}{'' if self.total == 1 else 's'}"
         if self.changed is None:
             return f"{count}, significance unknown"

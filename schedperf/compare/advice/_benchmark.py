@@ -13,9 +13,9 @@ def record_benchmark(contrast: Contrast, pair: Pair) -> Step:
     """Return the step that records another workload on base and all sides recorded like it.
 
     The commands are `record` or `vm`, because `rerun` cannot change the workload. They write new
-    bundles, so that the existing ones are kept. There are none for interleaved recordings and for
-    recordings with a setup, service or teardown, because these cannot be repeated without text of
-    a bundle.
+    bundles, so that the existing ones are kept. The step has no commands for interleaved recordings
+    and for recordings with a setup, service or teardown, because these cannot be repeated without
+    text of a bundle.
     """
     is_each = pair.program == "record" and contrast.has_other_kernel()
     return Step(

@@ -152,7 +152,7 @@ class Contrast(Struct, frozen=True, kw_only=True):
         return (Intent(RERUN, (pair.base.path, pair.new.path), (*known, *images), options),)
 
     def has_other_kernel(self) -> bool:
-        """Return whether the kernels themselves differ: a setting has no commit to revert."""
+        """Return whether the sides ran different kernels, not only one kernel with two settings."""
         return has_other_kernel(self.base.host, self.new.host)
 
     @property

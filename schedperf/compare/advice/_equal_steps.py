@@ -95,8 +95,8 @@ def record_beside(side: Recorded, *paths: str) -> tuple[Intent, ...]:
 def nothing_shared(contrast: Contrast) -> Step | None:
     """Return the step that gives the sides common results.
 
-    :return: None if they have some, if a side has no clean run, if there is no result at all, and
-        if a blocking difference of the workloads already explains it
+    :return: None if the sides have a common result, if a side has no clean run, if there is no
+        result at all, and if a blocking difference of the workloads already explains the lack
     """
     rows = contrast.rows()
     is_shared = any(0 not in (row.n_base, row.n_new) for row in rows)

@@ -75,11 +75,11 @@ EXPLAINING: Mapping[str, tuple[str, str]] = {
     "placement": ("bpf_placement", "task placement and migrations"),
     "c2c": ("perf_c2c", "bouncing cache lines"),
 }
-# The number follows the word in capitals.
+# The reader replaces BEFORE by the text before the number.
 METRIC_TO_NAME = "NAME[UNIT,lower]=BEFORE ([0-9.]+)"
 # The maximum length of the output of ``uname -m`` that a sentence quotes.
 ARCHITECTURE = re.compile(r"\w{1,16}", re.ASCII)
-# A kernel without these has no /proc/schedstat; the section's reason names the option.
+# A kernel without this option has no /proc/schedstat; the section's reason then names the option.
 SCHEDSTATS = "CONFIG_SCHEDSTATS"
 
 
@@ -287,7 +287,7 @@ def _too_noisy(contrast: Contrast) -> Step | None:
 
 
 def _undecided(contrast: Contrast) -> list[tuple[Row, int]]:
-    """Return the inconclusive rows that more units would decide, each with their number.
+    """Return the inconclusive rows that more units would decide, with the number of missing units.
 
     Under emulation no number of runs gives a verdict, so the result is empty.
     """
@@ -385,7 +385,7 @@ def _explain(contrast: Contrast) -> Step | None:
     }
     if not missing:
         return None
-    # By default, guests have some of them, too.
+    # Recordings in guests use some of these collectors by default.
     found = (name for name, _ in EXPLAINING.values() if name in pair.base.captured)
     given = dict.fromkeys((*pair.base.collectors, *found))
     kept = [name for name in given if name not in ("default", "none", *missing)]

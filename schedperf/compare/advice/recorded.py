@@ -160,7 +160,7 @@ def read_program(bundle: Bundle) -> Program:
         program = program_of(recording.command)
         if program is not None:
             return program
-    # A recorder that did not store its command.
+    # The recorder did not store its command.
     # `ab` may have run in a guest; the boots of `vm` have rounds too, but no sides.
     if any(run.side is not None for run in bundle.runs):
         return "ab"

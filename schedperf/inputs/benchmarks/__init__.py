@@ -82,7 +82,8 @@ class Metric:
     :param definition: one sentence for readers who do not know the benchmark: what the number
         counts or times, and whether it is a sum, mean or percentile; None if the output does not
         state it. Not part of the metric's identity
-    :param class_: that of its parser, which sets it; None if unknown
+    :param class_: class of the benchmark; parsers leave it None, and readers of runs copy it from
+        the :class:`BenchmarkParser`
     """
 
     name: str
@@ -129,8 +130,9 @@ class Latencies(Struct, frozen=True, kw_only=True):
     :param unit_s: unit of the bins, in s
     :param counts: number of samples by the smallest value of each bin, in ``unit_s``; None without
         a histogram
-    :param width: of a bin, in ``unit_s``; None if it is unknown, because empty bins are not printed
-    :param above: samples above the last bin
+    :param width: width of a bin, in ``unit_s``; None if it is unknown, because empty bins are not
+        printed
+    :param above: number of samples above the last bin
     """
 
     name: str
@@ -201,8 +203,8 @@ FindFailure = Callable[[str, Execution], Failure | None]
 def lines_of_failure(problems: Mapping[str, str]) -> FindFailure:
     """Return a function that finds the first line that reports a failure, or returns None.
 
-    :param problems: by the regular expression of the line (``^`` matches at the start of each
-        line), why the run has no result
+    :param problems: why the run has no result, by the regular expression of the line (``^`` matches
+        at the start of each line)
     """
     patterns = [
         (re.compile(line, re.MULTILINE | re.ASCII), problem) for line, problem in problems.items()
@@ -260,7 +262,7 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
         report. In one report each metric is printed once, except maxima; otherwise the text has no
         result. A text has several reports if several programs ran, or one in several parts
     :param find_failure: returns the line of stdout or stderr that shows that the run has no valid
-        result, or None; None if no line shows that
+        result, or None if there is no such line; None if the benchmark prints no such lines
     """
 
     name: str

@@ -141,7 +141,7 @@ def _metric(kind: str) -> Metric:
 def _read_line(line: str) -> Sequence[tuple[str, str]]:
     """Return kind ("elapsed", "user", "system") and text of each time in a line.
 
-    [] for a line without times, and for the lines of fish, whose units vary.
+    Return [] for a line without times, and for the lines of fish, whose units vary.
     """
     if (match := SHELL.match(line) or VERBOSE.match(line)) is not None:
         return [(NAMES[match[1]], match[2])]

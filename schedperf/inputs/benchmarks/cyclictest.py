@@ -128,7 +128,7 @@ _Read = Item | Latencies | Failure
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
-    """The length of a run that its command plans; None or 0 if unknown.
+    """The length of a run that its command plans; None if unknown.
 
     :param is_ns: whether the command selects nanoseconds (``-N``)
     """
@@ -193,7 +193,7 @@ def _early_end(
 def _seconds(values: Mapping[Path, Scalar]) -> float | None:
     """Return an upper bound of a run's duration in s, from the start and end times in the JSON.
 
-    None if a time is missing or invalid.
+    Return None if a time is missing or invalid.
     """
     times = [values.get((name,)) for name in ("start_time", "end_time")]
     start, end = (None if time is None else _timestamp(time.text) for time in times)
@@ -251,7 +251,7 @@ def _read_text(lines: Iterable[str], label: str, execution: Execution) -> Iterat
                 threads = {}
             threads[int(match[1])] = thread
         elif line.rstrip() == HISTOGRAM:
-            # It repeats the numbers of the summary before it.
+            # The histogram repeats the numbers of the summary before it.
             threads = {}
             histogram = _Histogram(where=where)
         elif histogram is not None and (summary := SUMMARY.match(line)) is not None:
@@ -410,7 +410,7 @@ _KEYS = ("max", "cycles")
 
 
 def _count(text: str) -> int:
-    """Return a printed count; 0 if it is not one."""
+    """Return a printed count; 0 if the text is not a count."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 

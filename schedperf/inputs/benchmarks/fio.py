@@ -362,8 +362,8 @@ def _last_of_each_fio(documents: Iterable[Document]) -> Iterator[Document]:
 def _is_later_report(before: Document, after: Document) -> bool | None:
     """Return whether ``after`` is a later report of the same fio as ``before``.
 
-    It is if its jobs are the same and began before ``before`` was printed. None if the documents
-    have the same jobs and no timestamps.
+    This is the case if its jobs are the same and began before ``before`` was printed. Return None
+    if the jobs are the same, but one of the documents has no timestamp.
     """
     if _texts(before, "jobname") != _texts(after, "jobname"):
         return False

@@ -60,8 +60,8 @@ CLAIMED = re.compile(
     r"|^====== [A-Z].{0,4000} ======\s*\n  \d{1,18} requests completed in ",
     re.MULTILINE | re.ASCII,
 )
-# Columns of the table and of the CSV.
 BEGINS = re.compile(rf"====== |{CSV_HEADER}|{QUIET.pattern}")
+# Names of the statistics by the columns of the table and of the CSV; None is not read.
 STATISTICS = {
     "avg": "average", "min": None, "p50": "p50", "p95": "p95", "p99": "p99", "max": "max",
 }  # fmt: skip

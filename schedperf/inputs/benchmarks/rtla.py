@@ -236,7 +236,7 @@ def _read_context(histogram: Histogram, context: str) -> Iterator[Item | Latenci
 
 
 def to_count(text: str) -> int:
-    """Return a printed count; 0 if it is not one."""
+    """Return a printed count; 0 if the text is not a count."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 

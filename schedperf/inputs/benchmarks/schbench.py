@@ -93,7 +93,7 @@ ENDINGS = {
     "avg worker transfer:": "transfers",
 }
 
-# The metric of each section's percentiles.
+# What the percentiles of each section measure.
 TIMES = {
     WAKEUP: "the time from the wakeup of a worker until it runs",
     SECTIONS["Request Latencies"]: "the time that a worker needs for a request",
@@ -137,7 +137,7 @@ class _Instance:
 
     :param has_extremes: the text has lines ``min=…, max=…``
     :param last: section of the last block; None before the first
-    :param intervals: section and block of each block that another one of its section followed
+    :param intervals: the blocks that a later block of the same section followed, with the section
     :param is_reset: blocks cover only the time since the last reset (``-z``)
     """
 
@@ -149,7 +149,7 @@ class _Instance:
     problem: BadLine | None = None
 
     def end_block(self) -> None:
-        """End a block of a text from which all lines ``min=…, max=…`` were cut."""
+        """End the open block, if the text lacks the lines ``min=…, max=…`` that end blocks."""
         block = self.open_block()
         if block is not None and block.items and not self.has_extremes:
             block.is_open = False

@@ -90,9 +90,9 @@ MEBIBYTE_B = 1 << 20
 # printed digits.
 HISTOGRAM_STEP = math.expm1(math.log(1e5 / 1e-3) / 1023)
 
-# Printed as the threads' fairness if each thread ran one event.
 FILE_READS = "read, MiB/s"
 FAIRNESS = "events (avg/stddev)"
+# Printed as the threads' fairness if each thread ran one event.
 ONE_EVENT_EACH = "1.0000/0.00"
 
 

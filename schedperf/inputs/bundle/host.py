@@ -37,7 +37,9 @@ Decoder(_Shape)
 
 
 def parse_host(content: bytes, where: str) -> Mapping[str, object]:
-    """Return the values of host.json by group and name; an Arm core has its name.
+    """Return the values of host.json by group and name.
+
+    The model of an Arm core is replaced by the core's name, as :func:`name_model` does.
 
     Only the groups, and the values in ``_Shape``, are checked to be objects.
 

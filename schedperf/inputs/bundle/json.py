@@ -28,8 +28,8 @@ Value = TypeVar("Value")
 
 # host.json, the deepest file, has five levels.
 MAX_JSON_DEPTH = 32
-# Objects take 184 bytes each. Only the manifest of a large bundle, with eight values per member,
-# has more.
+# Largest number of values: objects take 184 bytes each. Only the manifest of a large bundle, with
+# eight values per member, has more values than this.
 MOST_JSON_VALUES = 1_000_000
 # Histograms of 8192 CPUs need this many; only large files contain them.
 MOST_HISTOGRAM_VALUES = 4_000_000
@@ -50,8 +50,8 @@ _PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<field>(?:`key` in )?`\$[^`
 _MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
-# A character beyond U+FFFF makes each character of a text take four bytes. The collectors escape
-# those beyond ASCII.
+# Largest JSON with characters beyond ASCII: one character beyond U+FFFF makes each character of the
+# text take four bytes of memory. The collectors escape characters beyond ASCII.
 MOST_WIDE_BYTES = 32 << 20
 
 # Name of the whole document in messages.
@@ -87,7 +87,9 @@ def count_values(content: bytes) -> int:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return a JSON object; refuse duplicate keys, which parsers resolve differently.
 
-    :raises ValueError: a key is duplicate, or is "-0"
+    Lone surrogates in keys become U+FFFD.
+
+    :raises ValueError: a key occurs twice, or is "-0"
     """
     value: dict[str, object] = {}
     for key, child in pairs:
@@ -203,7 +205,7 @@ def _advise(problem: str) -> str:
 def _decode_other(kind: type, value: object) -> object:
     """Decode ``object`` and :class:`Sentence`, which msgspec does not support.
 
-    :raises TypeError: the value is not a text
+    :raises TypeError: the value of a Sentence is not a text, or ``kind`` is another type
     """
     if kind is object:
         return value

@@ -16,5 +16,5 @@ def stream_lines(content: bytes) -> Iterable[str]:
 
     Bytes that are not UTF-8 become U+FFFD.
     """
-    # Names of cgroups may hold other ends of lines.
+    # Names of cgroups may contain other line separators.
     return io.TextIOWrapper(io.BytesIO(content), "utf-8", errors="replace", newline="\n")

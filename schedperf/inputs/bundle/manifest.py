@@ -48,6 +48,7 @@ MOST_DIRECTIONS = 10_000
 # Limits on the fields of a commit that --source accepts.
 LONGEST_LINE = 500
 MOST_LINES = 100
+# Largest number of programs of one recording, and of recordings of one bundle.
 MOST_PROGRAMS = 64
 MOST_RECORDINGS = 10_000
 # Names that --machine accepts.
@@ -87,8 +88,8 @@ MetricRules = Annotated[tuple[MetricRule, ...], Meta(max_length=MOST_RULES)]
 class Sequential(Struct, frozen=True, kw_only=True):
     """The sequential looks of a recording.
 
-    :param against: digest of the bundle it compared with; None if the sides of one ``ab``
-        recording were compared with each other
+    :param against: digest of the bundle that the recording was compared with; None if the sides of
+        one ``ab`` recording were compared with each other
     :param first: runs of each point before the first look
     :param max_runs: run budget of each point
     :param looks: number of runs of each point at each look; None if there is no manifest
@@ -198,7 +199,8 @@ class CaptureEntry(Struct, frozen=True, kw_only=True):
     """One capture, or why it is missing.
 
     :param path: path of the member, or of its directory if it is missing
-    :param sha256: in hexadecimal; None if nothing is stored, or if there is no manifest
+    :param sha256: in hexadecimal; None if nothing is stored, or if neither the manifest nor a
+        run.json lists the member
     :param bytes: size of the member; None if nothing is stored
     :param seconds: time the collector took; None if unknown, or if another entry has it
     :param reason: one line if it was skipped or failed; None if it is stored
@@ -217,7 +219,7 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
     """The service that ran during one run; untrusted.
 
     :param program: path of the program
-    :param sha256: of the program; None if not recorded
+    :param sha256: SHA-256 of the program, in hexadecimal; None if not recorded
     :param version: first line of its ``--version`` output; None if not recorded or empty
     :param end: how it ended: "exit status 0"; None if not recorded
     """

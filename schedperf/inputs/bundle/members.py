@@ -18,12 +18,14 @@ LONGEST_FILE_NAME = 60
 # in the manifest.
 MOST_BUNDLE_VALUES = 2_000_000
 MOST_VALUES_PER_BYTE = 2
-# Of the texts of collectors together; a line takes up to 20 us. Recordings have 0.1 for each byte.
+# Limit on the number of lines of all texts of collectors together: a minimum, and lines per byte of
+# the file. Parsing a line takes up to 20 us. Recordings have 0.1 lines per byte.
 MOST_LINES = 300_000
 MOST_LINES_PER_BYTE = 1
-# Of all members together that are read, not only verified; a large file may have some for each
-# byte. Snapshots of counters before and after each run repeat themselves most: xz packs those of
-# 30 runs to a fiftieth. Members that are copied are perf.data, with a record in 50 bytes.
+# Limit on the size of all members together that are read, not only verified: a minimum, and bytes
+# per byte of the file. Snapshots of counters before and after each run compress best: xz reduces
+# those of 30 runs to a fiftieth. Members that are copied are perf.data, which has a record in 50
+# bytes; each of their bytes counts COPIED_WEIGHT times.
 MOST_BUNDLE_BYTES = 128 << 20
 MOST_BYTES_PER_BYTE = 128
 COPIED_WEIGHT = 4
@@ -128,6 +130,7 @@ class Members:
         """Return the SHA-256 of a member's actual bytes, whatever the manifest lists.
 
         :raises KeyError: there is no such member
+        :raises BundleError: the file was truncated after it was opened
         """
         if name not in self._actual:
             state = hashlib.sha256()
@@ -149,6 +152,7 @@ class Members:
         """Return whether a member matches its checksum, or has none.
 
         :raises KeyError: there is no such member
+        :raises BundleError: the file was truncated after it was opened
         """
         return self.expected.get(name) in {None, self.sha256(name)}
 

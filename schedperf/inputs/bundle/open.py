@@ -204,7 +204,10 @@ class Bundle:
         return content
 
     def broken_members(self) -> tuple[str, ...]:
-        """Read every member and return the names of those that do not match their checksum."""
+        """Read every member and return the names of those that do not match their checksum.
+
+        :raises BundleError: the file was truncated after it was opened
+        """
         return tuple(name for name in self.names() if not self._members.is_intact(name))
 
 
@@ -280,7 +283,10 @@ class _Opening:
             return None
 
     def _read_manifest(self) -> Manifest | None:
-        """Return the manifest; None if there is no usable one."""
+        """Return the manifest; None if there is no usable one.
+
+        :raises BundleError: as :meth:`_parse`
+        """
         if self.members.bytes_of(MANIFEST) is None:
             return None
         most_bytes = max(MAX_MANIFEST_BYTES, MOST_MANIFEST_EXPANSION * self.members.packed_bytes)
@@ -294,7 +300,10 @@ class _Opening:
         return manifest
 
     def _expect(self, manifest: Manifest) -> None:
-        """Compare the manifest's members with the archive's; use its checksums from now on."""
+        """Compare the manifest's members with the archive's; use its checksums from now on.
+
+        :raises BundleError: a listed member is missing (without ``salvage``)
+        """
         listed = {entry.path: entry.sha256 for entry in manifest.captures if entry.status == "ok"}
         self.members.expected = {name: sha256 for name, sha256 in listed.items() if sha256}
         names = {name for name in self.members.names() if name != MANIFEST}

@@ -52,7 +52,7 @@ class Source:
     def read(self, offset: int, size: int) -> bytes:
         """Return exactly ``size`` bytes from ``offset``.
 
-        :raises BundleError: the file ends before
+        :raises BundleError: the file ends before ``offset + size``
         """
         parts = []
         while size:

@@ -160,7 +160,12 @@ class _Walk:
         )
 
     def _read_header(self) -> tarfile.TarInfo | None:
-        """Decode the header at the current offset; None at the end of the archive."""
+        """Decode the header at the current offset; return None at the end of the archive.
+
+        :raises _Damaged: the header is damaged or truncated
+        :raises BundleError: the file is empty or not a tar, a name is not UTF-8, or the archive is
+            too large
+        """
         after = f"after {self._last}" if self._last else "before the first member"
         block = self._take(_BLOCK, after)
         if not any(block):
@@ -181,6 +186,8 @@ class _Walk:
         """Return the next bytes.
 
         :param where: position in the archive, for messages
+        :raises _Damaged: the archive ends early
+        :raises BundleError: the file is empty or not a tar, or the archive is too large
         """
         self._need(size, where)
         self._offset += size
@@ -202,7 +209,11 @@ class _Walk:
             raise _Damaged(f"{problem} at {source.unit} {source.size}, {where}")
 
     def _extend(self, header: tarfile.TarInfo) -> None:
-        """Read an extended header, for the member that follows; ignore global pax headers."""
+        """Read an extended header, for the member that follows; ignore global pax headers.
+
+        :raises _Damaged: the archive ends early
+        :raises BundleError: the header is invalid or too large, or describes a sparse file
+        """
         if not 0 <= header.size <= MAX_EXTENSION_BYTES:
             raise self._refuse(
                 f"extended header of {header.size} bytes (expected at most "
@@ -230,7 +241,11 @@ class _Walk:
         return self._take(-size % _BLOCK + size, where)[:size]
 
     def _read_member(self, header: tarfile.TarInfo) -> Member | None:
-        """Return the member of a header and skip its bytes; None for a directory."""
+        """Return the member of a header and skip its bytes; return None for a directory.
+
+        :raises _Damaged: the archive ends early
+        :raises BundleError: the member has an unsafe name, is too large, or is not a regular file
+        """
         raw_name = header.name if self._name is None else self._name
         size = header.size if self._size is None else self._size
         self._name = self._size = None
@@ -256,7 +271,10 @@ class _Walk:
         return Member(name=name, offset=self._offset - padded, bytes=size)
 
     def _check_folder(self, name: str, size: int) -> None:
-        """Check a directory entry; the recorder writes none, but tar does when a user repacks."""
+        """Check a directory entry; the recorder writes none, but tar does when a user repacks.
+
+        :raises BundleError: the name is unsafe, or the entry has a size
+        """
         bare = name.rstrip("/")
         if bare != ".":
             self._check_name(bare)
@@ -296,6 +314,7 @@ class _Walk:
         """Decompress the rest of the file, at most 1 MiB, to verify the compressor's checksum.
 
         :raises _Damaged: the rest is damaged, or the checksum is wrong
+        :raises BundleError: the rest is too large, or the temporary directory is full
         """
         self._source.reaches(self._offset + TRAILER_BYTES)
         if self._source.damage:

@@ -25,8 +25,8 @@ from schedperf.model.text import CUT, cut, list_some
 MOST_RUNS = 50_000
 # Pairs of value and unit on one line.
 MOST_VALUES = 100
-# Largest number of parameters of one result and of candidates for it, and longest value in
-# characters.
+# Largest number of parameters of one result, and of configuration keys that may become parameters;
+# longest value of a parameter, in characters.
 MOST_PARAMETERS = 10
 MOST_KEYS = 100
 LONGEST_VALUE = 40

@@ -15,7 +15,7 @@ Fields = Mapping[str, Mapping[str, object]]
 
 # Longest value; a description is one line.
 LONGEST_VALUE = 4096
-# Largest values of a topology that the kernel supports.
+# Largest number of NUMA nodes that the kernel supports.
 MOST_NODES = 1024
 
 _UNAME = re.compile(

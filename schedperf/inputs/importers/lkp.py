@@ -37,7 +37,7 @@ NO_DATA = -1
 LATEST_START_S = 2.0
 SHORTEST_SERIES = 3
 INCOMPLETE = "last_state.is_incomplete_run"
-# Suffixes of stats that describe other stats.
+# Keys of stats.json that are not stats.
 NOT_STATS = ("stats_source",)
 # Files of a run that are not the time series of a monitor.
 NOT_SERIES = {"stats", "avg", "stddev", "job", "params"}
@@ -238,7 +238,7 @@ class _Reading:
     def _read_matrices(self) -> Iterator[_Run]:
         for name in self._tree.files():
             folder, _, file = name.rpartition("/")
-            # The one in a run directory has the time series of the run.
+            # The matrix.json of a run directory has the time series of the run.
             is_of_run = folder.rpartition("/")[2].isdigit()
             if strip_compression(file) != "matrix.json" or is_of_run:
                 continue
@@ -319,9 +319,10 @@ def _averages(
 
 
 def _steady_part(seconds: Sequence[float | None], begin: float | None, end: float | None) -> slice:
-    """Return the slice from the first time >= ``begin`` up to, not with, the first time >= ``end``.
+    """Return the slice from the first time >= ``begin`` to before the first time >= ``end``.
 
-    It has all values if both limits are missing or 0, or if there are fewer than 3 times.
+    The slice contains all values if both limits are missing or 0, or if there are fewer than 3
+    times.
 
     :param seconds: times of the values, in s
     :param begin: in s since the start; None or 0 for no limit
@@ -379,7 +380,11 @@ def _drop_numbers(content: bytes) -> tuple[bytes, int]:
 
 
 def _number(value: object) -> float | None:
-    """Return a number; None for anything else, numbers above 1e150, and -1 (LKP's "no data")."""
+    """Return a number as a float.
+
+    Return None for anything else, for NaN, for numbers whose absolute value is above 1e150, and for
+    -1 (LKP's "no data").
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # A float cannot represent larger integers, and comparisons with NaN are false.

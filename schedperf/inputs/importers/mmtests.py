@@ -25,7 +25,7 @@ STAMPS = "tests-timestamp"
 ACTIVITIES = ("tests-activity", "mmtests-activity")
 # Directories with the output of a benchmark: current name, and name in versions until May 2019.
 LOG_FOLDERS = ("logs", "noprofile")
-# Files that repeat the output of benchmarks, or belong to it.
+# Files that repeat the output of a benchmark, or that a benchmark writes beside it.
 NOT_OUTPUT = re.compile(
     r"mmtests\.log|.*-init(?:\.log)?|dblog|.*transactions.*|procnetdev-.*|time-\d+|.*\.time"
     # Lines in the log of dbench, by kind.

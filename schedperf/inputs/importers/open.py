@@ -23,6 +23,7 @@ def read_results(kind: str, path: Path) -> tuple[Imported, Tree]:
 
     :param kind: name of the format: "mmtests"
     :raises InputError: the format is unknown, or the results cannot be read
+    :raises PluginError: an importer of another package cannot be used
     """
     importers = all_importers()
     if kind not in importers:
@@ -54,6 +55,7 @@ def import_results(
     :param label: name of the side; None for the one of the results
     :param force: replace an existing file
     :raises InputError: as :func:`read_results` and :func:`write_bundle`
+    :raises OSError: as :func:`write_bundle`
     """
     imported, tree = read_results(kind, path)
     imported = replace(
@@ -65,9 +67,12 @@ def import_results(
 
 
 def split_format(path: Path) -> tuple[str, Path] | None:
-    """Return format and path of ``FORMAT:PATH``; None for anything else, or if the file exists.
+    """Return format and path of ``FORMAT:PATH``; None for anything else.
 
-    :raises InputError: the format is unknown but the path exists, or the path is missing
+    Return None also if there is a file whose name is the whole text.
+
+    :raises InputError: the format is unknown but PATH exists, or no path follows the colon
+    :raises PluginError: an importer of another package cannot be used
     """
     kind, colon, rest = str(path).partition(":")
     if not colon or path.exists():
@@ -110,6 +115,7 @@ class Opener:
 
         :param salvage: as in :func:`~schedperf.inputs.bundle.open.open_bundle`
         :raises InputError: the bundle or the results cannot be read
+        :raises OSError: the temporary bundle of the results cannot be written
         """
         found = split_format(path)
         if found is None and path.is_dir():

@@ -203,7 +203,7 @@ class Tree:
             yield path, sorted(names)
 
     def _is_inside(self, path: Path) -> bool:
-        """Return whether a path is a link that leads to below the root."""
+        """Return whether a path is a symbolic link whose target is below the root."""
         return path.is_symlink() and path.resolve().is_relative_to(self.root.resolve())
 
     def _regular(self, folder: Path, name: str) -> tuple[str, int] | None:

@@ -26,7 +26,7 @@ from schedperf_collectors.recorder.bundle import BundleWriter, check_output
 # Directory of the original files, which keep their relative paths.
 ORIGINALS = "import/files"
 MOST_NOTES = 20
-# A run's number has at most 6 digits, and its point at most one value per parameter.
+# A run's number has at most 6 digits. The other limits are in characters.
 MOST_RUNS = 100_000
 LONGEST_POINT = 500
 LONGEST_WORKLOAD = 500

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read symbols and types of kernels, per-CPU base addresses, and symbols of programs.
 
-Kernel functions that were renamed have their newest name.
+:mod:`~schedperf.inputs.kernel.renames` maps renamed kernel functions to their newest names.
 """

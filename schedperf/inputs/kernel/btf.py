@@ -419,7 +419,7 @@ def parse_btf(data: bytes, label: str, base: Btf | None = None) -> Btf:
 
     :param label: name of the source in messages: "btf of base.tar"
     :param base: the kernel's BTF, if this is a module's
-    :raises InputError: it is not BTF, is damaged, is a module's and ``base`` is None, or has
+    :raises InputError: ``data`` is not BTF, is damaged, is a module's and ``base`` is None, or has
         another byte order than ``base``
     """
     index = index_btf(data, label, 1 if base is None else base.end_id)
@@ -440,7 +440,7 @@ def parse_percpu_section(data: bytes, label: str) -> BtfSection:
     """Read the per-CPU variables from raw BTF of either byte order.
 
     :param label: name of the source in messages: "btf of base.tar"
-    :raises InputError: it is not BTF, is damaged, or has no per-CPU section
+    :raises InputError: ``data`` is not BTF, is damaged, or has no per-CPU section
     """
     section = parse_btf(data, label).section(PERCPU_SECTION)
     if section is None:

@@ -134,7 +134,7 @@ def read_elf(stream: BinaryIO, label: str) -> ElfKernel:
 
     :param stream: a seekable stream
     :param label: name of the source in messages: "vmlinux"
-    :raises InputError: it is not an ELF file, or is damaged
+    :raises InputError: the stream is not an ELF file, is damaged, or exceeds a limit
     """
     if stream.read(len(ELF_MAGIC)) != ELF_MAGIC:
         raise InputError(f"{label}: invalid ELF file (expected vmlinux or a module)")

@@ -114,7 +114,7 @@ class KernelSymbols:
         return None if index == NO_SYMBOL else self[index]
 
     def find_all(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the index of the symbol of each address, or ``NO_SYMBOL``."""
+        """Return the index of the symbol of each address, or ``NO_SYMBOL``; shape (addresses,)."""
         index = np.searchsorted(self._starts, addresses, side="right") - 1
         inside = (index >= 0) & (addresses < self._ends[index])
         return np.where(inside, index, NO_SYMBOL)
@@ -184,7 +184,8 @@ def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymb
 
     :param label: name of the source in messages: "kallsyms of base.tar"
     :param slide: bytes to add to the addresses of the table
-    :raises InputError: it is not a symbol table, has too many lines, or has no usable addresses
+    :raises InputError: the text is not a symbol table, has too many lines, or has no usable
+        addresses
     """
     table = _read_table(text, label) if check_lines(text, "\n", label) else None
     if table is None or not len(table.address):

@@ -91,8 +91,8 @@ def parse_percpu_units(content: bytes, label: str) -> PercpuUnits:
     """Parse percpu.json; ``cpus`` of the result is None.
 
     :param label: name of the file in messages
-    :raises InputError: it is damaged, the units changed during the run, or both the units and their
-        size are unknown
+    :raises InputError: the file is damaged, the units changed during the run, or both the units and
+        their size are unknown
     """
     file = decode(content, _PercpuFile, label)
     if file.method is None:
@@ -120,7 +120,7 @@ def parse_percpu_log(text: str, label: str) -> PercpuUnits:
     """Parse percpu.txt of an x86 machine: sizes and alignment of units, and the number of CPUs.
 
     :param label: name of the file in messages
-    :raises InputError: it has no valid sizes
+    :raises InputError: the text has no valid sizes
     """
     match = _EMBEDDED.search(text)
     sizes = [int(size[:20]) for size in match.groups()] if match else []

@@ -25,7 +25,7 @@ from schedperf.inputs.kernel.symbol_lines import LONGEST_NAME, split_lines
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Function
 
-# Limits on the size of the file and of its first line.
+# Largest ``.sym`` file: its functions, and 64 KiB for its first line.
 MOST_FILE_BYTES = MOST_SYMBOLS_BYTES + (1 << 16)
 _LARGEST = 1 << 63
 # Start, size and name; the start may have a prefix.
@@ -47,7 +47,7 @@ class FileSymbols(Struct, frozen=True):
     names: Sequence[str]
 
     def find(self, offsets: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the index into ``names`` of each offset, or ``NO_SYMBOL``."""
+        """Return the index of each offset's function, or ``NO_SYMBOL``; shape (offsets,)."""
         if not len(self.names):
             return np.full(len(offsets), NO_SYMBOL, np.int64)
         index = np.searchsorted(self.starts, offsets, side="right") - 1

@@ -23,5 +23,6 @@ __all__ = [
     "read_perf_data",
 ]
 
-# One minute of 200 CPUs at 1 kHz with call chains of 15 addresses; read from a file.
+# Largest size of a perf.data of a bundle: one minute of 200 CPUs at 1 kHz with call chains of 15
+# addresses.
 LARGEST_PERF_DATA_BYTES = 2 << 30

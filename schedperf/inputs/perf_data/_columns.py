@@ -274,7 +274,10 @@ class _Behind:
         return word
 
     def skip(self, count: Integers | int) -> None:
-        """Skip words."""
+        """Skip words; ``fits`` becomes False for samples that are shorter.
+
+        :param count: number of words, for all samples or per sample; shape (samples,)
+        """
         self.at = np.minimum(self.at + count, self.stop + 1)
         self.fits &= self.at <= self.stop
 

@@ -57,7 +57,7 @@ class Rows(Struct, frozen=True, kw_only=True):
         return len(self.key)
 
     def take(self, rows: Integers) -> "Rows":
-        """Return some of the rows."""
+        """Return the rows at some indices, which may repeat."""
         return Rows(**{name: getattr(self, name)[rows] for name in self.__struct_fields__})
 
     def events(self) -> Integers:
@@ -65,7 +65,7 @@ class Rows(Struct, frozen=True, kw_only=True):
         return (self.where >> _EVENT_SHIFT).view(np.int64)
 
     def modes(self) -> Integers:
-        """Return each row's mode."""
+        """Return each row's mode of the CPU: ``MODE_*`` of ``recording.py``."""
         return (self.where >> _MODE_SHIFT & np.uint64(7)).view(np.int64)
 
     def cpus(self) -> Integers:

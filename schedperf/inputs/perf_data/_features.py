@@ -167,7 +167,10 @@ def _read_build_ids(cursor: Cursor) -> dict[str, Any]:
 
 
 def read_build_ids(cursor: Cursor) -> dict[str, str]:
-    """Parse the ``perf_record_header_build_id`` structs; return build ids by path."""
+    """Parse the ``perf_record_header_build_id`` structs; return build ids by path.
+
+    :raises BadPerfData: a struct is truncated
+    """
     build_ids: dict[str, str] = {}
     # Sections of a pipe are padded.
     while cursor.end - cursor.offset >= _BUILD_ID_NAME:

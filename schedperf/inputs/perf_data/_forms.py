@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Open all forms of perf.data: a file, the output of a pipe, a directory, compressed or not.
 
-Each becomes streams of records, and the description of the machine from perf's header.
+The result has the same parts for each form: streams of records, and the description of the machine
+from perf's header.
 """
 
 import dataclasses
@@ -115,7 +116,7 @@ def _open_folder(folder: Path, label: str) -> Opened:
         for name in sorted(filter(_DATA_FILE.fullmatch, names), key=lambda name: int(name[5:]))
     }
     opened = _open_file(_map_member(main, f"{label}: {main.name}"), label, parts)
-    # perf numbers them from 0; their number is not recorded.
+    # perf numbers the data files from 0, and does not record how many there are.
     last = max((int(name[5:]) for name in parts), default=-1)
     if absent := last + 1 - len(parts):
         note = (

@@ -200,7 +200,8 @@ class _FileReader:
             skipped += walked.skipped
         lost = self.side.lost
         records, samples = lost[RECORD_LOST], lost[RECORD_LOST_SAMPLES]
-        # perf writes them at the end: if they are missing but records were lost, perf was killed.
+        # perf writes LOST_SAMPLES records at the end: if there are none although records were lost,
+        # perf was killed.
         are_counted = bool(samples or not records)
         of_event = [
             self.side.lost_samples[number]

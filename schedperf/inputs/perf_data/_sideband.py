@@ -264,7 +264,10 @@ class _EventIds:
         return 0 if self.is_single else self.by_id.get(number)
 
     def of_trailer(self, body: Cursor) -> int | None:
-        """Return the event of the fields at the end of a record; None if unknown."""
+        """Return the index of the event to which the id at the end of a record belongs.
+
+        Return None if the event is unknown.
+        """
         at = body.end - 8 * self.index
         if self.is_single or not self.index or at < body.offset:
             return self.find(0)
@@ -280,7 +283,7 @@ class _Family:
         self.current: dict[int, int] = {}
 
     def begin(self, pid: int, parent: int, parent_pid: int) -> int:
-        """Add a process, which has its pid from now on."""
+        """Add a process, which has its pid from now on; return its index."""
         number = self.current[pid] = len(self.pids)
         self.pids.append(pid)
         self.parents.append(parent)
@@ -288,12 +291,12 @@ class _Family:
         return number
 
     def find(self, pid: int) -> int:
-        """Return the process that has a pid; a new one if it is not recorded."""
+        """Return the index of the process that has a pid; add the process if it is unknown."""
         number = self.current.get(pid)
         return self.begin(pid, NO_PROCESS, NO_PROCESS) if number is None else number
 
     def fork(self, child: int, parent: int) -> None:
-        """Begin a process, or add the parent of one that was there before the recording."""
+        """Begin a process, or set the parent of one that existed before the recording."""
         number = self.current.get(child)
         if number is None or self.parent_pids[number] != NO_PROCESS:
             number = self.begin(child, NO_PROCESS, NO_PROCESS)
@@ -307,8 +310,8 @@ class _Family:
     def result(self) -> Processes:
         pids, parents = np.array(self.pids, np.int64), np.array(self.parents, np.int64)
         parent_pids = np.array(self.parent_pids, np.int64)
-        # perf lists the processes that were there before in any order, so some come after their
-        # children.
+        # perf lists the processes that existed before the recording in any order, so some come
+        # after their children.
         distinct, first = np.unique(pids, return_index=True)
         if len(distinct):
             nearest = np.minimum(np.searchsorted(distinct, parent_pids), len(distinct) - 1)

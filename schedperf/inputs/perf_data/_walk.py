@@ -300,7 +300,7 @@ class _Walker:
         self.window_start = next_start
 
     def stop_early(self, offset: int, *, is_impossible: bool) -> None:
-        """Note the offset at which reading stops, and why."""
+        """Add a note that reading stops at a record, and why."""
         stream = self.stream
         left = stream.end - offset
         if stream.cut and not is_impossible:

@@ -16,8 +16,8 @@ from schedperf_collectors.perf_header import (
 )
 
 # Names for events whose name perf did not write, because it was killed or wrote to a pipe. The
-# numbers of tracepoints and of dynamic PMUs are assigned at boot; these are part of the kernel's
-# ABI.
+# kernel assigns the type numbers of dynamic PMUs and the configs of tracepoints at boot; the fixed
+# types are part of its ABI.
 _NUMBERED = re.compile(r"type (\d+) config ")
 _FIXED_TYPES = (0, 1, 3, 4, 5)
 # PERF_COUNT_SW_DUMMY.
@@ -36,13 +36,13 @@ class EventIdentity:
 
     :param printed: the event as perf prints it (``cycles:P``); not compared, because versions of
         perf print one event differently
-    :param label: the same, corrected if perf's spelling is wrong; unique in its recording; not
+    :param label: ``printed``, corrected if perf's spelling is wrong; unique in its recording; not
         compared
     :param name: without PMU and modifiers; the whole printed name if the recording has several
         events with equal attributes
     :param pmu: name of the PMU, or "type N" if only its number is known; None for tracepoints, for
         software events with a known name, and for hardware events without a PMU
-    :param modifiers: those of the event's attribute: ``uppp``
+    :param modifiers: modifiers according to the event's attribute: ``uppp``
     :param host: whether the host is counted
     :param config: other fields of the attribute that identify the event; () if the name suffices
     :param number: 0, or the index among events of one recording with equal attributes and names,

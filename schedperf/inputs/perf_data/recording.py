@@ -41,7 +41,7 @@ Integers = NDArray[np.int64]
 Addresses = NDArray[np.uint64]
 
 
-# The process of a task is unknown, or that of a process is not recorded.
+# The process of a task is unknown, or the parent of a process is not recorded.
 NO_PROCESS = -1
 
 
@@ -235,7 +235,7 @@ class Losses(Struct, frozen=True, kw_only=True):
         counts them together, else 0
     :param has_switches: whether lost records may be context-switch records
     :param throttled: number of times that the kernel throttled an event
-    :param throttled_of_event: the same of each event
+    :param throttled_of_event: number of times that the kernel throttled each event
     :param skipped: number of records of unknown types, by type
     :param unknown_ids: number of samples and of group members with an unknown event id
     """

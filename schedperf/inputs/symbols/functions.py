@@ -160,7 +160,10 @@ def _former_name(shown: str, base: Collection[str]) -> str | None:
 
 
 def class_of(location: Place) -> str | None:
-    """Return the class of a kernel or module function; None if unknown, or for user code."""
+    """Return the class of a kernel or module function; None if unknown, or for user code.
+
+    The class of a function in an interrupt or softirq is ``INTERRUPTS``.
+    """
     if is_in_interrupts(location.dso):
         return INTERRUPTS
     group = _group_of(location)

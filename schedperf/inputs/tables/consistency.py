@@ -41,7 +41,7 @@ TOLERANCE = 1e-12
 # Larger numbers are printed with an exponent.
 LARGEST_PLAIN = 1e9
 
-# Columns that identify the rows that a claim is about.
+# Columns that contain claims: of a change, and of a mean.
 _CLAIMS = ("claimed", "claimed_mean")
 # Columns that identify a result; `schedperf.stats` groups by the same columns.
 _QUESTION = ["comparison", "workload", "point", "metric", "unit", "better"]
@@ -123,10 +123,10 @@ def check_claim(
 
     :param claimed: in the format of :func:`parse_change`
     :param base: arithmetic mean of base, as printed or computed
-    :param new: the same of the new side
+    :param new: arithmetic mean of the new side, as printed or computed
     :param base_step: step to which ``base`` is rounded, in its unit; None to derive it from the
         digits
-    :param new_step: the same of ``new``
+    :param new_step: step to which ``new`` is rounded, as ``base_step``
     :return: None if the claim is consistent, or if ``base`` may be 0
     :raises InputError: ``claimed`` cannot be read
     """

@@ -49,13 +49,14 @@ LONGEST_FIELD = 1000
 # Limit on sides, since each is compared with base and is a column of the report.
 MOST_SIDES = 100
 
+# Values of the column `better`.
+DIRECTIONS = ("higher", "lower")
 # Rows that agree in these columns belong to one result. The direction is a column or follows from
 # the unit.
-DIRECTIONS = ("higher", "lower")
 _QUESTION = ("side", "workload", "metric", "unit", "better", "point")
 REQUIRED = ("metric", "unit")
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
-# Longest quote in an error message.
+# Longest quote in an error message, in characters, and the number of columns that it lists.
 _LONGEST_SHOWN = 40
 _MOST_SHOWN = 5
 
@@ -237,7 +238,11 @@ class _TableReader:
     def _records(
         self, body: io.StringIO, delimiter: str, above: int
     ) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line number and the fields of each row."""
+        """Yield the line number and the fields of each row that is not empty.
+
+        :param above: line number of the header, from 1
+        :raises InputError: a row is not valid CSV
+        """
         records = csv.reader(body, delimiter=delimiter, strict=True)
         first = above + 1
         try:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The night of one machine: two kernels recorded, compared, retested, published and drafted."""
+"""Run the night of one machine: record, compare and retest two kernels, publish, draft a mail."""

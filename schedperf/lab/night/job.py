@@ -60,7 +60,7 @@ Runs = Annotated[int, Meta(ge=1, le=10_000)]
 Seconds = Annotated[int, Meta(ge=0, le=86_400)]
 
 
-# Python has a keyword of the first name.
+# Keys in the file that are not the names of the fields: "with" is a keyword of Python.
 _KEYS = {"collectors": "with", "left_out": "without"}
 
 
@@ -202,7 +202,7 @@ class _Keys(Struct, frozen=True, kw_only=True):
 def read_job(path: Path) -> JobFile:
     """Read a job file; relative paths in it become absolute.
 
-    :raises InputError: it cannot be read or is invalid
+    :raises InputError: the file cannot be read or is invalid
     """
     tree = read_toml(path, "a job file")
     _refuse_several(path, tree)

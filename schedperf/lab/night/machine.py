@@ -63,7 +63,7 @@ class Target:
     """The machine of a night.
 
     :param reach: ``ssh:HOST`` or ``ssh:HOST:PORT``
-    :raises NightError: it has another form
+    :raises NightError: ``reach`` has another form
     """
 
     def __init__(self, reach: str) -> None:
@@ -100,7 +100,7 @@ class Target:
     def hash_of(self, program: str) -> str:
         """Return the SHA-256 of a program.
 
-        :raises NightError: it is not installed, or the machine does not answer
+        :raises NightError: the program is not installed, or the machine does not answer
         """
         digest = self._ask(_HASH, program).strip()
         if not _SHA256.match(digest):

@@ -85,7 +85,8 @@ class Commands:
         :param more: additional environment variables
         :param look: called about every 2 s while it runs; if it raises, the program is killed
         :param limit_s: time limit in seconds; None for no limit
-        :raises NightError: it cannot be executed, or did not end in time
+        :raises NightError: the hook cannot be executed, did not end in time, or its log cannot be
+            written
         :raises Interrupted: a signal requests termination; the program has ended
         """
         return self._run(log, command, more or {}, look, limit_s, is_hook=True)

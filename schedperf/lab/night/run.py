@@ -52,14 +52,19 @@ def run_night(job: JobFile, say: Say, *, again: bool = False) -> int:
 def is_unfinished(job: JobFile) -> bool:
     """Return whether there is a night, and the last one is unfinished.
 
-    :raises InputError: its state cannot be read
+    :raises InputError: the state of the last night cannot be read
     """
     nights = find_nights(job.out)
     return bool(nights) and nights[-1].read().outcome is None
 
 
 def _open(job: JobFile) -> tuple[Store, Night, Night | None]:
-    """Return folder and state of the night to run, and the previous night; None without one."""
+    """Return folder and state of the night to run, and the previous night; None without one.
+
+    :raises NightError: the unfinished night belongs to another job, or the state of a new night
+        cannot be written
+    :raises InputError: the state of a night cannot be read
+    """
     nights = find_nights(job.out)
     last = nights[-1].read() if nights else None
     if last is not None and last.outcome is None:
@@ -74,7 +79,7 @@ def _open(job: JobFile) -> tuple[Store, Night, Night | None]:
 def _check_same(job: JobFile, night: Night, store: Store) -> None:
     """Check that the unfinished night belongs to this job.
 
-    :raises NightError: it belongs to another job
+    :raises NightError: the night belongs to another job
     """
     if (night.machine, night.job) != (job.machine.name, job.job.name):
         raise NightError(

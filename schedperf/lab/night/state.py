@@ -128,7 +128,7 @@ class Store:
     def write(self, night: Night) -> None:
         """Replace the state file durably.
 
-        :raises NightError: it cannot be written; the old file is unchanged
+        :raises NightError: the file cannot be written; the old one is unchanged
         """
         try:
             write_durably(self.path / STATE, to_json(night).encode())
@@ -138,9 +138,9 @@ class Store:
             ) from error
 
     def read(self) -> Night:
-        """Return the state.
+        """Return the state of the night.
 
-        :raises InputError: it is missing, damaged or of another version
+        :raises InputError: the state file is missing, damaged or of another version
         """
         path = self.path / STATE
         content = read_regular(path, _LARGEST_BYTES, "the state of a night", "remove the file")
@@ -168,7 +168,7 @@ def new_store(out: Path, date: str) -> Store:
 
     A folder without a state file, which a killed night left, is used again.
 
-    :raises NightError: it cannot be created
+    :raises NightError: the folder cannot be created
     """
     number = 1
     while True:

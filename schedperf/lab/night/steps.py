@@ -151,7 +151,7 @@ class Context:
     def check_hours(self) -> None:
         """Check that the machine may be used now.
 
-        :raises NotNow: it may not
+        :raises NotNow: the machine is outside its hours
         """
         machine = self.job.machine
         if not machine.may_be_used(datetime.now().time()):  # noqa: DTZ005 # hours are local
@@ -162,8 +162,8 @@ class Context:
     def check_workload(self) -> None:
         """Check that the benchmark's program has not changed since the night began.
 
-        :raises Failed: it has changed
-        :raises NightError: it is no longer installed, or the machine does not answer
+        :raises Failed: the program has changed
+        :raises NightError: the program is no longer installed, or the machine does not answer
         """
         program = self.job.job.run[0]
         if self.target.hash_of(program) != self.night.workload:
@@ -253,7 +253,8 @@ def prepare(context: Context) -> Result:
 def _has_same_programs(night: Night, before: Night) -> bool:
     """Return whether the previous night has a result of these kernels and this benchmark.
 
-    Kernels are the same if their images are; an image that cannot be read is never the same.
+    Kernels are the same if their names, releases and images are; an image that cannot be read is
+    never the same.
     """
     return (
         not before.failed
@@ -278,6 +279,7 @@ def compare(context: Context) -> Result:
     Under emulation, a regression is retested only if the job sets ``plan.act_on_emulated``.
 
     :raises NightError: the comparison failed; :class:`Failed` if the bundles are not comparable
+    :raises InputError: the JSON file of the comparison cannot be read, or is damaged
     """
     judged = _compare(context, "night", "compare")
     context.night.verdict = judged.verdict
@@ -303,6 +305,7 @@ def confirm(context: Context) -> Result:
     """Compare the bundles of the retest; end the night if it does not reproduce the regression.
 
     :raises NightError: as in :func:`compare`
+    :raises InputError: as in :func:`compare`
     """
     judged = _compare(context, "retest", "confirm")
     context.night.retest = judged.verdict
@@ -431,7 +434,10 @@ def _judge_end(context: Context, name: str, made: Boots | None, counted: str) ->
 
 
 def _free(context: Context, prefix: Path) -> None:
-    """Release the machine from a recording that was killed before its state was written."""
+    """Release the machine from a recording that was killed before its state was written.
+
+    :raises NightError: the machine does not answer
+    """
     if context.target.is_claimed_by(str(prefix)):
         context.commands.schedperf("stop", ["ab", "stop", "--on", context.job.machine.reach])
 
@@ -462,6 +468,7 @@ def _compare(context: Context, recording: str, name: str) -> Judged:
     """Compare the existing bundles of a recording; write JSON and HTML beside them.
 
     :raises NightError: the command failed; :class:`Failed` if the bundles are not comparable
+    :raises InputError: the JSON file of the comparison cannot be read, or is damaged
     """
     kernels = [kernel.name for kernel in context.night.kernels]
     bundles = [str(path) for each in kernels if (path := context.bundle(recording, each)).exists()]
@@ -490,9 +497,9 @@ def _repo(context: Context) -> tuple[str, ...]:
 
 
 def _run(context: Context, name: str, words: list[str]) -> None:
-    """Run a command, and require that it succeeds.
+    """Run a command of schedperf, and require that it succeeds.
 
-    :raises NightError: it failed
+    :raises NightError: the command failed
     """
     status = context.commands.schedperf(name, words)
     if status != 0:

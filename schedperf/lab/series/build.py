@@ -222,7 +222,8 @@ def read_built(folder: Path, name: str, label: str) -> Kernel:
 
     :param name: name of its bundle
     :param label: label of its bundle
-    :raises InputError: it has no kernel image, a guest cannot boot it, or ``cmdline`` is invalid
+    :raises InputError: the directory has no kernel image, a guest cannot boot the image, or
+        ``cmdline`` is invalid
     """
     image = find_image(folder)
     if image is None:

@@ -38,7 +38,7 @@ _LOOK_S = 0.25
 _CONSOLE_BYTES = 1 << 16
 # An event has some hundred bytes; this limits how much is read at a time.
 _EVENTS_BYTES = 1 << 20
-# A guest's messages, and its status.
+# Number of bytes that are read of a guest's log, and of its status.
 _TEXT_BYTES = 1 << 16
 # Signals by which the user ends a session.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -191,8 +191,8 @@ class _Watch:
     def until_end(self) -> None:
         """Wait until the guest has ended, or has finished but not powered off within 60 s.
 
-        :raises GuestFailed: it hung
-        :raises KvmFailed: KVM cannot run it
+        :raises GuestFailed: the guest hung
+        :raises KvmFailed: KVM cannot run the guest
         """
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:

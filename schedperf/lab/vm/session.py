@@ -164,6 +164,7 @@ def record_in_guests(request: Request, hypervisor: Hypervisor, tell: Tell) -> No
     :raises KvmFailed: KVM cannot run the first boot
     :raises InputError: a recording in a guest failed, KVM cannot run a later boot, another session
         writes the bundles, or the name of the temporary directory is unsuitable
+    :raises OSError: a file cannot be copied, or a bundle cannot be written
     """
     paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
     with claimed(paths), tempfile.TemporaryDirectory(prefix=temporary_prefix()) as folder:
@@ -333,7 +334,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _plain(folder: Path) -> Path:
     """Return the directory if its name is safe in virtme-ng's shell command and QEMU's options.
 
-    :raises InputError: it is not
+    :raises InputError: the name is not safe
     """
     if shlex.quote(str(folder)) != str(folder) or "," in str(folder) or "=" in str(folder):
         raise InputError(
@@ -368,7 +369,7 @@ def keep_bundle(made: Path, path: Path, mode: int) -> None:
     """Copy a bundle to its final path, completely or not at all.
 
     :param mode: permissions of the file, before the umask is applied
-    :raises OSError: it cannot be written
+    :raises OSError: the file cannot be written
     """
     with replacing(path, mode) as file, made.open("rb") as bundle:
         copy_all(bundle, file)
@@ -378,7 +379,7 @@ def mark_incomplete(path: Path, reason: str, missing: int) -> None:
     """Record in a bundle that boots are missing.
 
     :param missing: number of missing boots
-    :raises InputError: it cannot be changed
+    :raises InputError: the bundle cannot be read or changed
     :raises OSError: there is no space
     """
     try:

@@ -252,7 +252,10 @@ def _headline(part: Part) -> Row:
 
 
 def _check_ends(part: Part, culprit: Culprit) -> None:
-    """Reject a comparison of a single kernel, or of commits that are not those of the record."""
+    """Reject a comparison of a single kernel, or of commits that are not those of the record.
+
+    :raises InputError: the comparison is rejected
+    """
     _check_two_kernels(part)
     for side, commit in ((part.base, culprit.good), (part.new, culprit.bad)):
         _check_commit(part, side, commit)
@@ -317,7 +320,10 @@ def _check_retest(part: Part, main: Part, culprit: Culprit) -> None:
 
 
 def _check_not_of_bad(part: Part, culprit: Culprit, *shown: Part) -> None:
-    """Reject recordings of the regression itself in the role of another kernel or machine."""
+    """Reject recordings of the regression itself in the role of another kernel or machine.
+
+    :raises InputError: the comparison is rejected
+    """
     _check_not_first(part, culprit)
     if part.new.digest in {each.new.digest for each in shown}:
         raise InputError(
@@ -330,6 +336,8 @@ def _check_not_first(part: Part, culprit: Culprit) -> None:
     """Reject the comparison that showed the regression first, if the record has a retest of it.
 
     The comparison of a series is accepted, because its other sides can fill other roles.
+
+    :raises InputError: the comparison is rejected
     """
     has_others = len(part.comparison.sides) > 2  # noqa: PLR2004 # another kernel of a series
     if culprit.retest and part.comparison.id == culprit.retest.found and not has_others:
@@ -340,7 +348,10 @@ def _check_not_first(part: Part, culprit: Culprit) -> None:
 
 
 def _check_same_setup(part: Part, main: Part, headline: Row) -> None:
-    """Reject a comparison of another machine, or without the result that the record is about."""
+    """Reject a comparison of another machine, or without the result that the record is about.
+
+    :raises InputError: the comparison is rejected
+    """
     _check_machine(part, main)
     if part.row_like(headline) is None:
         what = clean_line(", ".join(filter(None, (headline.workload, headline.point))))
@@ -377,7 +388,10 @@ def _hardware_of(side: SideSummary) -> object:
 
 
 def _check_other_boots(part: Part, found: Part) -> None:
-    """Reject a retest that shares recordings or boots with the comparison that it repeats."""
+    """Reject a retest that shares recordings or boots with the comparison that it repeats.
+
+    :raises InputError: the retest is rejected
+    """
     old = (found.base, found.new)
     for side in (part.base, part.new):
         if side.digest in {each.digest for each in old}:

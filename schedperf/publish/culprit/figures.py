@@ -285,7 +285,7 @@ def worst_first(rows: Sequence[Row]) -> list[Row]:
 def name_result(row: Row) -> str:
     """Return the metric of a row, preceded by its benchmark if the metric does not name it.
 
-    ``hackbench time`` and ``sec/op of DirectSend``
+    Examples are ``hackbench time`` and ``sec/op of DirectSend``.
     """
     benchmark = name_benchmark(row.workload)
     is_named = benchmark.split()[0].lower() in row.metric.lower()
@@ -304,22 +304,23 @@ def show_size(ratio: float) -> str:
 
 
 def show_interval(row: Row) -> str:
-    """Format the 95% CI of a row's change: ``[+16.1%, +27.9%]``."""
+    """Format the 95% CI of a row that has one: ``[+16.1%, +27.9%]``."""
     assert row.ci_low is not None
     assert row.ci_high is not None
     return f"[{show_change(row.ci_low)}, {show_change(row.ci_high)}]"
 
 
 def show_both(row: Row) -> str:
-    """Format a row's change and its CI: ``+21.8% [+16.1%, +27.9%]``."""
+    """Format change and CI of a row that has both: ``+21.8% [+16.1%, +27.9%]``."""
     assert row.ratio is not None
     return f"{show_change(row.ratio)} {show_interval(row)}"
 
 
 def describe_effect(row: Row, metric: str | None = None) -> str:
-    """Describe the effect of a commit on a result.
+    """Describe the effect of a commit on a result that has a change and a CI.
 
-    ``increases hackbench time by 21.8% [95% CI +16.1%, +27.9%]``
+    An example is ``increases hackbench time by 21.8% [95% CI +16.1%, +27.9%]``.
+
 
     :param metric: the metric as the text spells it [default: as :func:`name_result`]
     """
@@ -332,7 +333,8 @@ def describe_effect(row: Row, metric: str | None = None) -> str:
 def describe_bisection(bisection: Bisection) -> str:
     """Describe a bisection's effort, and the probability that its first bad commit is right.
 
-    ``10 builds and 40 boots, probability 0.996``; ``probability unknown`` if it was not computed
+    An example is ``10 builds and 40 boots, probability 0.996``. The probability is ``unknown`` if
+    it was not computed.
     """
     builds = f"{bisection.builds} build{'s' * (bisection.builds != 1)}"
     boots = f"{bisection.boots} boot{'s' * (bisection.boots != 1)}"
@@ -366,7 +368,10 @@ def boot_of(side: SideSummary) -> object:
 
 
 def name_benchmark(workload: str) -> str:
-    """Return the name of a benchmark from its command: ``perf bench sched pipe``."""
+    """Return the name of a benchmark from its command: ``perf bench sched pipe``.
+
+    It is ``unknown`` for an empty command.
+    """
     words = clean_line(workload).split()
     # The path "." has no last part.
     first = PurePosixPath(words[0]).name or words[0] if words else "unknown"

@@ -20,7 +20,7 @@ from schedperf.model.errors import InputError
 from schedperf.publish.culprit.json import problems_of, read_culprit, write_culprit
 from schedperf.publish.culprit.record import Culprit
 
-# The id is at the begin of a comparison's file.
+# The id is at the beginning of a comparison's file.
 _HEAD_BYTES = 4096
 _ID = re.compile(rb'"id":\s*"([0-9a-f]{64})"')
 MOST_FILES = 10_000
@@ -65,8 +65,8 @@ def load_comparison(path: Path) -> Comparison:
 def find_comparisons(folder: Path, ids: Collection[str]) -> dict[str, Comparison]:
     """Return, by id, the comparisons with the given ids that are in a directory.
 
-    :raises InputError: a file with one of the ids cannot be read, or the directory has more than
-        10,000 JSON files
+    :raises InputError: the directory or a file with one of the ids cannot be read, such a file is
+        damaged or of another version, or the directory has more than 10,000 JSON files
     """
     found: dict[str, Comparison] = {}
     for path in _json_files(folder):

@@ -33,7 +33,10 @@ _MISSING = "not measured"
 
 
 def summarise(evidence: Evidence) -> str:
-    """Return the record as text, without the figures of missing comparisons."""
+    """Return the record as text, without the figures of missing comparisons.
+
+    :raises InputError: a comparison lacks a side to which the record refers
+    """
     lines = (
         f"{clean_line(label):<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip()
         for label, text in _lines(evidence)

@@ -243,7 +243,7 @@ def _assemble(
 ) -> Message:
     is_ascii = body.isascii()
     if not is_ascii:
-        # The remaining words are those of people's names.
+        # Only people's names may have letters that are not ASCII.
         names = [*names_of(request.evidence), request.site.site.sender, request.site.site.name]
         for line in body.splitlines():
             spell(line, where="mail", names=names)

@@ -52,7 +52,7 @@ def envelope_of(metadata: Metadata, content: bytes, site: MailSite) -> Envelope:
 def check_header(metadata: Metadata, content: bytes) -> None:
     """Check that the header is well-formed and agrees with the metadata.
 
-    :raises InputError: it does not, e.g. because of header injection
+    :raises InputError: it is malformed, e.g. by header injection, or differs from the metadata
     """
     _check_lines(metadata.id, content)
     header = _parse(content)

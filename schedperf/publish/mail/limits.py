@@ -16,7 +16,7 @@ from schedperf.publish.mail.site import MailSite
 
 # Name of the check of these limits.
 QUOTA = "quota"
-# A draft that is older than this must be checked again, and its date is in the mail.
+# An older draft must be made and checked again, because its checks and its date are too old.
 OLDEST_DRAFT = timedelta(days=14)
 _TRIED: Collection[State] = ("sending", "sent")
 _DAY = timedelta(days=1)

@@ -81,7 +81,7 @@ def _mask(text: str, quoted: Iterable[str]) -> str:
     texts = sorted(dict.fromkeys(quoted), key=len, reverse=True)
     for each in texts:
         words = each.split()
-        # With 500 results, most of their texts are not in the mail.
+        # A quick test first: with 500 results, most of their texts are not in the mail.
         if len(each) >= _SHORTEST and all(word in text for word in words):
             text = re.sub(r"\s+".join(map(re.escape, words)), _MASK, text)
     known = "\n".join(texts)

@@ -222,7 +222,12 @@ def _as_folder(text: str) -> str:
 
 
 class _Matcher:
-    """Match the patterns of a file, which may be hostile, within one time limit for all of them."""
+    """Match the patterns of a file, which may be hostile, within one time limit for all of them.
+
+    All public methods raise this error.
+
+    :raises InputError: a pattern is invalid, or all patterns together take too long
+    """
 
     def __init__(self, where: str) -> None:
         self._where = where

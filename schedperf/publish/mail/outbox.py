@@ -411,7 +411,10 @@ class Outbox:
         return read_regular(self._path(mail.state, mail.id, "eml"), _LARGEST_MAIL, "a mail")
 
     def _list(self, state: State) -> tuple[list[str], list[str]]:
-        """Return the IDs of a state, and one line per foreign file."""
+        """Return the IDs of a state, and one line per foreign file.
+
+        :raises InputError: the folder cannot be read
+        """
         folder = self.path / state
         ids: list[str] = []
         problems: list[str] = []

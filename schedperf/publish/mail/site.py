@@ -172,7 +172,10 @@ def _resolve(site: MailSite, folder: Path) -> MailSite:
 
 
 def _check(site: MailSite, where: str) -> None:
-    """Reject addresses and texts that could inject a header, and contradictory settings."""
+    """Check that no address or text could inject a header, and that no settings contradict.
+
+    :raises InputError: the check fails
+    """
     address_of(site.site.sender, f"{where}: site.from")
     for key, text in {"site.list": site.site.list, "archive.bcc": _bcc(site)}.items():
         if text is not None and address_of(text, f"{where}: {key}") != text.lower():

@@ -211,8 +211,9 @@ def _transfer(server: smtplib.SMTP, content: bytes, envelope: Envelope) -> Outco
 def _address(server: smtplib.SMTP, content: bytes, envelope: Envelope) -> Outcome:
     """Send sender and recipients to the server.
 
-    A temporary rejection of one recipient postpones the mail for all. It is refused if the server
-    rejects the sender or all recipients permanently; otherwise it goes to the accepted recipients.
+    A temporary rejection of the sender or of one recipient postpones the mail for all. It is
+    refused if the server rejects the sender or all recipients permanently; otherwise it goes to
+    the accepted recipients.
     """
     options = ["BODY=8BITMIME"] if not content.isascii() and server.has_extn("8bitmime") else []
     code, answer = server.mail(envelope.sender, options)

@@ -127,7 +127,7 @@ def _texts_of(value: object) -> Iterator[str]:
 def _is_public(culprit: Culprit) -> bool:
     """Return whether the culprit's commits are publicly readable.
 
-    They are if they are merged or posted, or if their tree has a URL on a public server.
+    That is so if they are merged or posted, or if their tree has a URL on a public server.
     """
     url = None if culprit.tree is None else culprit.tree.url
     is_known = url is not None and PrivateStrings(()).remove(url) == url and "://" in url

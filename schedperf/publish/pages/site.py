@@ -120,6 +120,7 @@ class Site:
         differently.
 
         :return: None if there is no such file
+        :raises InputError: a published file cannot be read
         """
         for name, content in folder.files.items():
             path = self.path / folder.entry.address / name
@@ -149,7 +150,10 @@ class Site:
             sync_folder(target.parent)
 
     def clean(self) -> None:
-        """Remove the temporary files of a killed run."""
+        """Remove the temporary files of a killed run.
+
+        :raises OSError: a file cannot be removed; :func:`open_site` turns it into InputError
+        """
         for path in sorted(self.path.glob(f"{TEMPORARY}*")):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

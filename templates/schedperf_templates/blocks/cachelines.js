@@ -17,7 +17,7 @@
     }
   };
 
-  // How far one box is ahead of another in a direction, and how far they are apart across it.
+  // How far one box is ahead of another in a direction, and their distance across that direction.
   const apart = (from, to, { x, y }) => {
     const middle = (box) => (x ? box.left + box.right : box.top + box.bottom) / 2;
     const ends = (box) => (x ? [box.top, box.bottom] : [box.left, box.right]);
@@ -65,7 +65,7 @@
     if (!occupants.length) {
       return;
     }
-    // One stop for the Tab key, at the first hot variable.
+    // The Tab key stops once, at the first hot variable.
     (figure.querySelector(".occupant.hot") ?? occupants[0]).tabIndex = 0;
     const told = (event) => {
       const occupant = event.target.closest(".occupant");

@@ -13,17 +13,17 @@
   const DEEPEST_PIXELS = 16;
   // Elements of all graphs of a figure together: what Chromium lays out in about 50 ms.
   const MOST_ELEMENTS = 2400;
-  // Of more callers of a zoomed frame, those that are farther away than the last ones share a row.
+  // If a zoomed frame has more callers, only the last ones have own rows; the others share one.
   const MOST_CALLERS = 3;
   const LAST_CALLERS = 2;
-  // Between the box above the graph and a frame that is shown below it.
+  // Gap between the box above the graph and a frame that is shown below it.
   const GAP_PIXELS = 8;
-  // Of a label: its mark with a space, the padding of the frame, and rounding.
+  // Room that a label needs besides its name: its mark with a space, the frame's padding, rounding.
   const MARK_LETTERS = 2;
   const PADDING_PIXELS = 8;
   const PROBE_LETTERS = 100;
 
-  // Where the pointer rests: a frame that comes below it without its moving is not pointed at.
+  // Where the pointer rests: a frame that moves below a resting pointer is not pointed at.
   let rests = "";
   document.addEventListener("pointermove", (event) => { rests = pixelOf(event); }, { passive: true });
 
@@ -320,7 +320,7 @@
       }));
     }
 
-    // Where each frame is, in parts of the width.
+    // The place of each frame, as fractions of the width.
     placeFrames(view) {
       const widths = this.tree.widths[view];
       const placed = this.placeCallers();
@@ -350,8 +350,8 @@
       return frames.filter((one) => one.level <= deepest);
     }
 
-    // Of too many those that are drawn anyway, then the widest: callers are among them, as they are
-    // as wide as what they call.
+    // If there are too many frames: those that are drawn anyway, then the widest. They include
+    // callers, which are at least as wide as their callees.
     fewest(frames, most) {
       const isWanted = ({ frame }) => this.drawnAnyway.has(frame);
       const order = (a, b) => isWanted(b) - isWanted(a) || b.width - a.width || a.level - b.level;
@@ -390,7 +390,7 @@
         : `${tree.name(frame)}, ${tree.says(frame, "inclusive")}`;
     }
 
-    // Of several frames in one row the names of the last ones, as many as there is room for.
+    // If several frames share a row: the names of the last ones, as many as fit.
     labelOf(members, pixels) {
       const names = members.map((one) => this.tree.name(one));
       if (names.length === 1) {
@@ -412,7 +412,7 @@
       return `${found} ${rest} ${this.tree.isKernel(frame) ? "kernel" : ""}`;
     }
 
-    // isPointed: it is below the pointer and another frame may be selected.
+    // isPointed: whether the frame is below the pointer; another frame may be selected.
     describe(frame, isPointed = false) {
       const { data } = this.tree;
       const name = frame === 0 ? `${data.event}, all samples` : this.tree.name(frame);
@@ -540,7 +540,7 @@
     }
     return Boolean(hasView);
   };
-  // A graph that nobody has seen yet is in a folded section.
+  // A graph that was not drawn yet is in a folded section.
   const goToFolded = () => {
     const figure = page.later.first("figure.flames");
     if (figure) {
@@ -567,7 +567,7 @@
   };
 
   page.attach((main) => {
-    // The other scripts are there by now.
+    // The other scripts are loaded by now.
     if (main === document.querySelector("main")) {
       addKeys();
     }

@@ -4,7 +4,7 @@
 // all paths together.
 const FlameAround = (() => {
   const MOST_ROWS = 12;
-  // Of a longer path, callers in the middle are one button that shows them.
+  // In a longer path, the callers in the middle are one button, which shows them.
   const MOST_STEPS = 8;
   const FIRST_STEPS = 2;
   const LAST_STEPS = 4;

@@ -3,12 +3,12 @@
 // Found frames and their callers alone, each found frame at least as wide as its name. Callers with
 // one callee share a row, so that all of it fits a window. Widths are not times here.
 const FlameFit = (() => {
-  // Of more frames than that only the largest are tried.
+  // If there are more frames, only this many of the largest are tried.
   const MOST_TRIED = 100;
 
   const childrenOf = (tree, shown, frame) => tree.children[frame].filter((child) => shown.has(child));
 
-  // What the frames need with all that they call, in pixels.
+  // The width in pixels that frames with all their callees need.
   const measure = (tree, focus, chosen, labelOf) => {
     const shown = tree.withCallers([...chosen, focus]);
     const needs = new Map();
@@ -53,8 +53,8 @@ const FlameFit = (() => {
     }
   };
 
-  // From a frame on, those that are not found and call only one; what calls a found frame has a row of
-  // its own.
+  // The chain from a frame on of frames that were not found and call only one. The caller of a
+  // found frame has a row of its own.
   const chainFrom = (frame, isChosen, calledBy) => {
     const chain = [];
     for (let one = frame; !isChosen(one) && !calledBy(one).some(isChosen);) {

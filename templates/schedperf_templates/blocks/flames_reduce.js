@@ -4,13 +4,13 @@
 const FlameReduce = (() => {
   const ROOT = -1;
   const REMAINDER = -2;
-  // Left out with all that it calls.
+  // Functions that are left out with all their callees.
   const GONE = -1;
   const OWN = ["base", "new"];
   const DECIDED = ["low", "high", "q"];
 
-  // Which frame of the smaller tree each frame is in, and what that tree looks like. A frame of user
-  // code that is left out hands what it calls to its own caller, where equal names are one frame.
+  // The frame of the smaller tree that contains each frame, and the smaller tree. A frame of user
+  // code that is left out passes its callees to its caller, where equal names are merged.
   const fold = (data, wish) => {
     const tree = { to: [0], parent: [-1], name: [ROOT], hidden: [0], members: [[0]], partial: new Set() };
     const known = new Map();
@@ -77,7 +77,7 @@ const FlameReduce = (() => {
     return Object.fromEntries(kept);
   };
 
-  // Of several call paths in one frame it takes one that changed in the direction of the sum.
+  // If a frame has several call paths, use one that changed in the direction of the sum.
   const keepChanged = (tree, changed, extent, sums) => {
     const along = (frame, place) => (extent.new[frame] - extent.base[frame]) * (sums.new[place] - sums.base[place]) > 0;
     return [...tree.parent.keys()].filter((place) => tree.members[place].some((frame) => changed.has(frame) && along(frame, place)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// What a reader chose of a flame graph, as a short text for the address: fields with a * between,
+// The reader's choices in a flame graph, as a short text for the address: fields separated by *,
 // each a letter and its value; every p is one frame of the path that is zoomed to.
 const FlameState = (() => {
   const TEXTS = { e: "event", v: "view", m: "measure", n: "part", q: "find" };
@@ -8,7 +8,7 @@ const FlameState = (() => {
 
   const pack = (text) => encodeURIComponent(text).replaceAll("*", "%2A");
 
-  // null where all is as usual.
+  // null if all choices are the defaults.
   const write = (wish, usual) => {
     const texts = Object.entries(TEXTS).filter(([, name]) => wish[name] !== usual[name]);
     const flags = Object.entries(FLAGS).filter(([, name]) => wish[name]);

@@ -47,7 +47,7 @@ const FlameTree = (() => {
       this.largest = null;
       this.isShare = measure.measure === "share";
       this.unit = this.isShare ? "%" : `${this.data.unit} per ${measure.operation}`;
-      // After base and after the last value: only a percent sign is written twice.
+      // The unit follows the last value only, but a percent sign follows both values.
       this.percent = this.isShare ? "%" : "";
       this.suffix = this.percent || ` ${this.unit}`;
       this.changeUnit = this.isShare ? "pp" : this.unit;
@@ -123,7 +123,7 @@ const FlameTree = (() => {
       return [...this.changed];
     }
 
-    // The strength of the colour of a change, in percent; the largest one that is shown has the most.
+    // The strength of a change's colour, in percent; the largest change shown has the strongest.
     heat(change, shownAll) {
       const shown = shownAll ? [...this.data.parent.keys()] : this.coloured();
       this.largest ??= shown.reduce((most, one) => Math.max(most, Math.abs(this.shownChange(one, shownAll) ?? 0)), 0) || 1;
@@ -249,7 +249,7 @@ const FlameTree = (() => {
       return { base: sum(olds), new: sum(news) };
     }
 
-    // Sums of the outermost matches: what they called is in them already.
+    // Sums of the outermost matches, which include their callees.
     sum(matches) {
       const sums = { base: 0, new: 0 };
       for (const frame of this.outermost(matches)) {

@@ -271,7 +271,7 @@ const Tables = (() => {
   return { of: (element) => byElement.get(element) };
 })();
 
-// A cut text is shown whole below the pointer.
+// The whole of a shortened text is shown below the pointer.
 document.addEventListener("pointerover", ({ target }) => {
   const clip = target.closest?.(".clip");
   if (clip && clip.scrollHeight > clip.clientHeight && !clip.title) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// A table as Markdown, plain text, CSV and JSON, and the ways out of the page for it.
+// A table as Markdown, plain text, CSV and JSON, to copy or to save.
 const TableCopy = (() => {
   // A line of a mail that is quoted twice still has 80 columns.
   const MAIL_COLUMNS = 78;

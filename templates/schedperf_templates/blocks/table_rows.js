@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// The rows of one table as a reader sees them: which of them, and in which order.
+// The rows of one table as a reader sees them: which rows, and in which order.
 // Their texts are untrusted: they are compared and moved, and never become markup.
 const TableRows = (() => {
   // How the report writes missing values.

@@ -194,7 +194,7 @@ has_driver() {
         grep -Eq "(^|/)$pattern\\.ko(\\.(gz|xz|zst))?(:|\$)"
 }
 
-# Print the drivers of a network card and of the devices that it hangs from.
+# Print the drivers of a network card and of its parent devices.
 drivers_of() {
     device=$(readlink -f "$1/device") || return 0
     while [ "$device" != /sys/devices ] && [ "$device" != / ] && [ -n "$device" ]; do
@@ -226,7 +226,7 @@ check_network() {
     done
 }
 
-# Return whether the modules of a release have one for a card under another name.
+# Return whether a release has a module for a card, even under another name.
 resolves() {
     have modprobe && [ -r "$2/device/modalias" ] &&
         [ -n "$(modprobe -q -S "$1" --resolve-alias "$(cat "$2/device/modalias")" 2>/dev/null)" ]

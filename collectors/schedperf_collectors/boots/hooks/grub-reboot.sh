@@ -39,7 +39,7 @@ env_value() {
 
 # Read the menu. With MODE=entry, print four lines for the first entry of RELEASE: name for
 # next_entry, kernel, initrds, kernel parameters. With MODE=default, print the release of the
-# entry that boots by default; nothing where the menu does not say for certain.
+# entry that boots by default; nothing if that is uncertain.
 read_menu() {
     MODE=$1 RELEASE=${2-} SAVED=$(env_value saved_entry) awk '
     # Split a line as GRUB does; words that hold a variable are marked. Return their number; -1 if
@@ -144,7 +144,7 @@ read_menu() {
         for (i = 1; i <= items; i++) {
             if (types[i] == "menuentry" && kernel[i] != "" && whole[i] != "" &&
                 release_of(kernel[i]) == ENVIRON["RELEASE"] && !is_rescue(i)) {
-                # GRUB takes the first entry of a name.
+                # Of several entries with one name, GRUB boots the first.
                 if (is_first(i)) {
                     printf "%s\n%s\n%s\n%s\n", whole[i], kernel[i], initrds[i], arguments[i]
                     return
@@ -170,7 +170,7 @@ read_menu() {
         next
     }
     $1 == "menuentry" || $1 == "submenu" {
-        # A name of several lines is not read; what is counted after it is not certain.
+        # A name of several lines is not read, so the numbers of later items are uncertain.
         if (split_words($0) < 2 || words[count] != "{") { broken = 1; next }
         at = add_item($1)
         depth++

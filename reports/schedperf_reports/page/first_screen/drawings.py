@@ -28,7 +28,7 @@ MOST_LINES = 6
 DOT_WIDTH = 1.7
 NARROW_DOT_WIDTH = 3.0
 MOST_LEVELS = 4
-# Per cent of the width between the ticks of one change, and of several, which have less room.
+# Percent of the width between the ticks of one change, and of several, which have less room.
 SINGLE_GAP = 14.0
 SEVERAL_GAP = 24.0
 
@@ -269,7 +269,7 @@ def _values(row: Row) -> str:
 
 
 def _thin(ticks: Sequence[Tick], gap: float) -> tuple[Tick, ...]:
-    # From no change outwards.
+    # Start at the tick of no change, and go outwards.
     kept = [tick for tick in ticks if tick.is_zero]
     for tick in sorted(ticks, key=lambda tick: abs(tick.place - kept[0].place)):
         if all(abs(tick.place - other.place) >= gap for other in kept):

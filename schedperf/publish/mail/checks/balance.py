@@ -16,7 +16,7 @@ LARGEST_P = 0.01
 
 
 def check(context: Context) -> Check:
-    """Fail if a two-sided sign test over the last 50 changes, or all of fewer, has p < 0.01."""
+    """Fail if a two-sided sign test has p < 0.01 for the last 50 changes, or all if fewer."""
     return check_directions(context.directions)
 
 

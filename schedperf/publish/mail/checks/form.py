@@ -13,9 +13,10 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 
 
 def check(context: Context) -> Check:
-    """Fail with the first problem that the linter finds, else with the problem of the site's URLs.
+    """Fail with the first problem that the linter finds, else with a problem of the site's URLs.
 
-    That is that the site publishes nothing, that URLs are not checked, or that one does not answer.
+    URLs have a problem if the site publishes nothing, if they are not checked, or if one does not
+    answer.
     """
     faults = lint(context.message.content, quoted_texts(context.evidence))
     return Check.of("form", *faults, _links(context))

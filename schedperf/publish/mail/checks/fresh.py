@@ -15,6 +15,8 @@ def check(context: Context) -> Check:
     A posted patch is outdated if the archive has a newer version of its series. Any other commit is
     outdated if it was committed more than 90 days ago, if a fix or a revert is known, or if the
     newest kernel of the tree has no regression. That kernel must have been measured.
+
+    :raises InputError: the record has no regression, or a comparison is missing
     """
     culprit = context.evidence.culprit
     if context.message.metadata.kind == "fixed":

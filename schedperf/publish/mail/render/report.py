@@ -146,7 +146,8 @@ def stop(*, is_mixed: bool = False) -> list[str]:
 def signature(site: MailSite) -> str:
     """Return the signature with the line ``-- `` before it.
 
-    :raises InputError: a character of the site's name or contact cannot be spelled in ASCII
+    :raises InputError: the site's name or contact has a character that is neither ASCII, nor a
+        letter, nor can be replaced by ASCII
     """
     by = f"schedperf, run by {site.site.name}, {site.site.contact}"
     return f"-- \n{cut(spell(by, where='site', names=(site.site.name, site.site.contact)), 74)}\n"

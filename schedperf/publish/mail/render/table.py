@@ -149,6 +149,8 @@ def label_rows(rows: Sequence[Row]) -> tuple[str, str, list[str]]:
     For ``hackbench -g 1`` and ``hackbench -g 4``, these are ``hackbench -g ...``, ``-g``, and ``1``
     and ``4``. The option is "" if the prefix does not end with one. A single row has its whole name
     as the prefix, and "" as its label.
+
+    :raises InputError: the option or a label is not ASCII
     """
     names = [[*row.workload.split(), *row.point.split()] for row in rows]
     if len(rows) == 1:
@@ -163,6 +165,7 @@ def name_point(row: Row, rows: Sequence[Row]) -> str:
     """Return what distinguishes a row from the others: ``-g 16``; "" for a single row.
 
     :param rows: all rows, including ``row``
+    :raises InputError: as in :func:`label_rows`
     """
     _, option, labels = label_rows(rows)
     label = labels[rows.index(row)]
