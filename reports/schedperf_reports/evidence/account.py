@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence.account.record import (
+    ALL,
     ON_CPU,
     PARTS,
     Account,
@@ -14,7 +15,6 @@ from schedperf.evidence.account.record import (
     AccountSide,
     DividedPoint,
     Kind,
-    OtherLoad,
     Part,
     SampledWaiting,
     describe_coverage,
@@ -145,7 +145,7 @@ def account(comparison: Comparison) -> Iterator[Block]:
         yield SAMPLED_RATES.table(title, gather_twins(sampled), limit=MOST_ROWS, least=LEAST_ROWS)
         yield from explain_gaps(sampled)
     yield from tables_of_divided(data.divided_rows, MOST_ROWS)
-    yield from _tables_of_others(data.others)
+    yield from _tables_of_others(data)
     yield Text(text=f"{MEANING}; {NOT_OF_RESULT}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
 
@@ -323,14 +323,15 @@ def _describe_side(side: AccountSide) -> str:
     return f"{side.side}: {count_of(side.runs, f'{side.kind} run')}"
 
 
-def _tables_of_others(others: Sequence[OtherLoad]) -> Iterator[Block]:
-    subjects = dict.fromkeys((each.side, each.workload, each.point) for each in others)
+def _tables_of_others(data: Account) -> Iterator[Block]:
+    subjects = dict.fromkeys((each.side, each.workload, each.point) for each in data.others)
+    anchors = {(row.side, row.workload, row.point): row.row for row in data.other_load}
     for subject in subjects:
-        rows = [each for each in others if (each.side, each.workload, each.point) == subject]
+        rows = [each for each in data.others if (each.side, each.workload, each.point) == subject]
         side, workload, point = subject
         where = ", ".join(filter(None, (workload, point)))
         yield Table(
-            caption=f"{where}: CPU time per run of other commands, base and {side}",
+            caption=f"{where}: CPU time of other commands per second of a run, base and {side}",
             columns=(
                 Column(title="command", code=True),
                 Column(title="base", align="right"),
@@ -344,4 +345,5 @@ def _tables_of_others(others: Sequence[OtherLoad]) -> Iterator[Block]:
                 )
                 for each in rows
             ),
+            anchors=tuple(anchors.get(subject, "") if each.command == ALL else "" for each in rows),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compute what the parts of the thread-time contribute to its change, per operation or run."""
+"""Compute what the parts of a time contribute to its change."""
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from schedperf.evidence.account.divisor import divide_by
 from schedperf.evidence.account.record import Contributed
 from schedperf.model.counted import RateRow
 from schedperf.model.frame import Floats
@@ -26,13 +25,13 @@ Content = TypeVar("Content")
 def contributions(
     row: RateRow,
     runs: Sequence[Sequence[Captured[Content]]],
-    times_of: Callable[[Content], Sequence[float]],
+    times_of: Callable[[Captured[Content]], Sequence[float]],
 ) -> list[Contributed] | None:
     """Return what each part contributes to the change of their sum, then that of all of them.
 
     :param row: any row of the same runs
     :param runs: the runs of base, and those of the new side
-    :param times_of: returns the time of each part in s
+    :param times_of: returns the time of each part of a run in s, e.g. per operation
     :return: None if the sum of base is 0, or if the sum of a side is too large
     """
     base, new = (
@@ -72,12 +71,12 @@ def _compared(
 
 def _amounts(
     runs: Sequence[Captured[Content]],
-    times_of: Callable[[Content], Sequence[float]],
+    times_of: Callable[[Captured[Content]], Sequence[float]],
     replication: Replication,
 ) -> Floats:
-    """Return the time of each part per operation or run, in s, shape (units, parts)."""
+    """Return the time of each part in s, shape (units, parts)."""
     keys = [run.key for run in runs]
-    times = [[time / divide_by(run)[1] for time in times_of(run.content)] for run in runs]
+    times = [times_of(run) for run in runs]
     columns = [
         [fmean(unit) for unit in gather_units(values, keys, replication)]
         for values in zip(*times, strict=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Choose what the times of a run are divided by: its operations, or the run itself."""
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from schedperf.model.counted import Basis
@@ -9,6 +10,12 @@ from schedperf.model.run import Captured
 Content = TypeVar("Content")
 # If a benchmark does a fixed amount of work, the run is the operation.
 RUN = "run"
+
+
+def per_operation(run: Captured[object], times: Iterable[float]) -> list[float]:
+    """Return the times of a run in s per operation, or per run if its operations are not known."""
+    count = divide_by(run)[1]
+    return [time / count for time in times]
 
 
 def divide_by(run: Captured[Content]) -> tuple[Basis, float, str]:

@@ -11,8 +11,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from msgspec.structs import replace
 
 from schedperf.evidence import caveat_rule, finding
-from schedperf.evidence.account.caveats import other_load_caveats
+from schedperf.evidence.account.other_load import other_load_caveats, other_load_findings
 from schedperf.evidence.account.record import (
+    ON_CPU,
     PARTS,
     Account,
     AccountPoint,
@@ -28,6 +29,7 @@ from schedperf.evidence.account.record import (
 from schedperf.model.counted import RateRow
 from schedperf.model.sections import Finding
 from schedperf.model.units import format_measure
+from schedperf.model.verdict import SMALLEST_EFFECT
 from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
 
 # For each kind of time, those of which it may be an effect.
@@ -53,6 +55,7 @@ MEANINGS: Mapping[Part, str] = {
 
 
 caveat_rule("other_load", Account)(other_load_caveats)
+finding("other_load", Account)(other_load_findings)
 
 
 @finding("account_changes", Account)
@@ -66,12 +69,22 @@ def account_changes(data: Account) -> Iterator[Finding]:
             if point.side == side
             for change in point.parts
         ]
-        changed = [(point, change, row) for point, change, row in pairs if row and row.changed]
+        changed = [
+            (point, change, row)
+            for point, change, row in pairs
+            if row and row.changed and not _is_negligible(point, change)
+        ]
         changed.sort(key=lambda each: -abs(each[1].contribution))
         for point, change, row in changed[:MOST_FINDINGS]:
             found = _describe(point, change, row, data)
             is_effect = any(_can_cause(cause, row) for cause in _possible_causes(row, rows))
             yield replace(found, bearing="effect") if is_effect else found
+
+
+def _is_negligible(point: AccountPoint, change: PartChange) -> bool:
+    """Return whether a part of the CPU time changed by less than 1% of all CPU time of base."""
+    cpu_s = sum(part.base for part in point.parts if part.part in ON_CPU)
+    return change.part in ON_CPU and abs(change.new - change.base) < SMALLEST_EFFECT * cpu_s
 
 
 def _possible_causes(

@@ -5,12 +5,11 @@ It is per second of a run, because a run that takes longer has more of it at the
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 
 from msgspec.structs import replace
 
-from schedperf.evidence.account.contributions import LEAST_S
-from schedperf.evidence.account.record import ALL, OtherLoad
+from schedperf.evidence.account.contributions import contributions
+from schedperf.evidence.account.record import ALL, OtherLoad, OtherLoadRow
 from schedperf.evidence.account.times import Times
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
@@ -21,10 +20,28 @@ LEAST_WALL_S = 1e-6
 MOST_COMMANDS = 5
 
 
-def compare_others(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoad]:
-    """Yield all other commands together, and those whose CPU time changed most, for each point."""
+def compare_other_load(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoadRow]:
+    """Yield the CPU time of all other commands together, for each point."""
+    of_base, of_new = base.by_point(), new.by_point()
     rates = compare_rates(base.having(_measures), new.having(_measures))
-    changed = {(each.workload, each.point): rate.changed for each, rate in rates.items()}
+    for index, (question, rate) in enumerate(rates.items()):
+        row = OtherLoadRow(
+            row=f"{new.name}-others-{index}",
+            side=new.name,
+            workload=question.workload,
+            point=question.point,
+            basis=question.basis,
+            of_busy=None,
+            **rate.as_fields(),
+        )
+        at = row.workload, row.point
+        runs = [[run for run in side[at] if _measures(run)] for side in (of_base, of_new)]
+        changes = contributions(row, runs, _times_per_second)
+        yield row if changes is None else replace(row, of_busy=changes[0])
+
+
+def compare_commands(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoad]:
+    """Yield all other commands together, and those whose CPU time changed most, for each point."""
     of_base, of_new = base.by_point(), new.by_point()
     for at in (at for at in of_base if at in of_new):
         used = [used_by_others(runs[at]) for runs in (of_base, of_new)]
@@ -35,15 +52,15 @@ def compare_others(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoa
             {*before, *after} - {ALL},
             key=lambda name: (-abs(after.get(name, 0.0) - before.get(name, 0.0)), name),
         )
-        own_s = fmean(per_second(run, run.content.cpu_s) for run in of_base[at])
-        whole = _describe(new.name, at, ALL, before, after)
-        yield replace(
-            whole,
-            changed=changed.get(at),
-            relative=(whole.new - whole.base) / own_s if own_s >= LEAST_S else None,
-        )
-        for command in commands[:MOST_COMMANDS]:
+        for command in (ALL, *commands[:MOST_COMMANDS]):
             yield _describe(new.name, at, command, before, after)
+
+
+def _times_per_second(run: Captured[Times]) -> list[float]:
+    """Return the CPU time of other commands and of the workload, in s per second of the run."""
+    file = run.content.file
+    others_s = 0.0 if file is None else file.others_cpu_s
+    return [per_second(run, others_s), per_second(run, run.content.cpu_s)]
 
 
 def _measures(run: Captured[Times]) -> Measures[str]:

@@ -197,16 +197,21 @@ class OtherLoad(Struct, frozen=True, kw_only=True):
     command: Annotated[str, 'its name; "" for all other commands together']
     base: Annotated[float, "arithmetic mean over the runs of base, in s per second of the run"]
     new: float
-    changed: Annotated[
-        bool | None,
-        "of all other commands together: whether their time differs significantly (5% false "
-        "discovery rate); null for one command, and if not tested",
-    ] = None
-    relative: Annotated[
-        float | None,
-        "of all other commands together: (new - base) / the CPU time per second of the workload's "
-        "tasks of base; null for one command, and if that is 0",
-    ] = None
+
+
+class OtherLoadRow(RateRow, frozen=True, kw_only=True):
+    """CPU time of all processes together that are not of the workload, per second of the run."""
+
+    of_busy: Annotated[
+        Contributed | None,
+        "their CPU time in s per second of the run, and what it contributes to the change of the "
+        "CPU time of the workload and all others; null if that of base is 0",
+    ]
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Key of the row: side, workload, point and denominator."""
+        return self.side, self.workload, self.point, self.basis
 
 
 class Account(SectionData, frozen=True, kw_only=True):
@@ -235,6 +240,9 @@ class Account(SectionData, frozen=True, kw_only=True):
         "CPU time of other commands during the runs, without the recorder's, the largest first",
     ]
     notes: tuple[str, ...]
+    other_load: Annotated[
+        tuple[OtherLoadRow, ...], "all other commands together, compared; without the recorder's"
+    ] = ()
     divided: Annotated[
         tuple[DividedPoint, ...],
         "why tasks waited and were blocked, in instrumented runs with the collector `bpf_account`",

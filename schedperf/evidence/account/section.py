@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from schedperf.evidence import Absent, section
 from schedperf.evidence.account.capture import FOLDER
 from schedperf.evidence.account.contributions import contributions
-from schedperf.evidence.account.divisor import divide_by
+from schedperf.evidence.account.divisor import divide_by, per_operation
 from schedperf.evidence.account.main_reason import with_main_reasons
 from schedperf.evidence.account.notes import (
     NOT_ALL_SERVERS,
@@ -21,7 +21,7 @@ from schedperf.evidence.account.notes import (
     notes_of,
     notes_on_servers,
 )
-from schedperf.evidence.account.others import compare_others
+from schedperf.evidence.account.others import compare_commands, compare_other_load
 from schedperf.evidence.account.record import (
     PARTS,
     Account,
@@ -82,7 +82,10 @@ def account(sides: Sequence[Side]) -> Account:
         # The others of a run without its server include the server.
         others=()
         if is_mixed
-        else tuple(row for new in others for row in compare_others(base, new)),
+        else tuple(row for new in others for row in compare_commands(base, new)),
+        other_load=()
+        if is_mixed
+        else tuple(row for new in others for row in compare_other_load(base, new)),
         notes=tuple(
             dict.fromkeys(
                 [
@@ -146,7 +149,9 @@ def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> Ac
     parts = [
         part for part in PARTS if all(part in run.content.parts for side in runs for run in side)
     ]
-    changes = contributions(row, runs, lambda times: [times.parts[part] for part in parts])
+    changes = contributions(
+        row, runs, lambda run: per_operation(run, (run.content.parts[part] for part in parts))
+    )
     if changes is None:
         return None
     *of_parts, whole = changes

@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 
 from schedperf.evidence.account.capture import Seconds
 from schedperf.evidence.account.contributions import contributions
-from schedperf.evidence.account.divisor import divide_by
+from schedperf.evidence.account.divisor import divide_by, per_operation
 from schedperf.evidence.account.record import (
     SUB_PARTS,
     DividedKind,
@@ -236,12 +236,14 @@ def _points(
             yield point
 
 
+def _times(waits: WaitsOfRun, parts: Sequence[SubPart]) -> list[float]:
+    return [*(waits.times[part] for part in parts), waits.cpu_s]
+
+
 def _divide(row: DividedRow, runs: Sequence[Sequence[Captured[WaitsOfRun]]]) -> DividedPoint | None:
     waits = [run.content for side in runs for run in side]
     parts = [part for part in PARTS if all(part in each.times for each in waits)]
-    changes = contributions(
-        row, runs, lambda each: [*(each.times[part] for part in parts), each.cpu_s]
-    )
+    changes = contributions(row, runs, lambda run: per_operation(run, _times(run.content, parts)))
     if changes is None:
         return None
     # The last two are the CPU time, and all thread-time.

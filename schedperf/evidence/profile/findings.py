@@ -41,6 +41,9 @@ MOST_OTHER_FINDINGS = 3
 # to.
 MOST_CHARGED_POINTS = 2
 
+# A smaller change of the other load, in percentage points, ranks after changes of the workload.
+LEAST_OTHER_LOAD = 10.0
+
 # A change of the class of unclassified functions is not meaningful.
 UNNAMED_CLASSES = (OTHER_KERNEL, USER)
 
@@ -129,6 +132,7 @@ def _describe(
         evidence=(f"profile#{row.row}",),
         replication=f"{runs.base}+{runs.new} runs",
         attribution=_attribution(event, point),
+        of_machine=row.class_ == OTHER_LOAD.symbol and abs(share.change) < LEAST_OTHER_LOAD,
     )
 
 

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.account.findings import (
@@ -136,6 +137,19 @@ def test_what_did_not_change_is_no_finding() -> None:
         assert not [*account_changes(account_of(account_row(changed=changed)))]
     assert not [*account_changes(account_of(account_row("cpu"), account_row("tasks")))]
     assert not [*account_changes(account_of(WAITING, points=()))]
+
+
+@pytest.mark.parametrize(("new_s", "count"), [(35.3e-6, 0), (34.7e-6, 0), (35.5e-6, 1)])
+def test_cpu_time_that_changed_by_less_than_1_percent_of_all_is_no_finding(
+    new_s: float, count: int
+) -> None:
+    whole = account_point()
+    # All CPU time is 40 us.
+    parts = tuple(
+        replace(part, new=new_s) if part.part == "system" else part for part in whole.parts
+    )
+    data = account_of(SYSTEM, points=(replace(whole, parts=parts),))
+    assert len([*account_changes(data)]) == count
 
 
 def test_a_few_findings_per_side_are_the_largest_contributions() -> None:

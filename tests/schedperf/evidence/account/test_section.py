@@ -414,10 +414,14 @@ def test_a_longer_run_has_no_more_other_load(analyse: Analyse) -> None:
     base = load_runs(("cron", 0.5), total=0.6)
     new = [{**run_of(changes={"others_cpu_s": 1.2, "others": [{"command": "cron", "cpu_s": 1.0}]}),
             "wall_s": 2.0}] * 3  # fmt: skip
-    whole, cron = analyse(base, new).others
+    data = analyse(base, new)
+    whole, cron = data.others
     assert (whole.base, whole.new) == pytest.approx((0.6, 0.6))
     assert (cron.base, cron.new) == pytest.approx((0.5, 0.5))
-    assert not whole.changed
+    [row] = data.other_load
+    assert not row.changed
+    assert row.of_busy is not None
+    assert row.of_busy.contribution == pytest.approx(0.0)
 
 
 def test_a_command_without_a_name_is_not_counted_twice(analyse: Analyse) -> None:
