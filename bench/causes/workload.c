@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PADDED 64
@@ -90,10 +92,29 @@ static int run_write(const char *path, size_t bytes)
 	return 0;
 }
 
+static double seconds(struct timeval time)
+{
+	return time.tv_sec + time.tv_usec / 1e6;
+}
+
+// As time(1) does, without a process that waits.
+static void print_times(struct timespec begin)
+{
+	struct timespec end;
+	struct rusage used;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	getrusage(RUSAGE_SELF, &used);
+	printf("real %.3f\n", end.tv_sec - begin.tv_sec + (end.tv_nsec - begin.tv_nsec) / 1e9);
+	printf("user %.3f\nsys %.3f\n", seconds(used.ru_utime), seconds(used.ru_stime));
+}
+
 int main(int count, char **words)
 {
+	struct timespec begin;
 	int status = 2;
 
+	clock_gettime(CLOCK_MONOTONIC, &begin);
 	is_shared = getenv("SHARED") != NULL;
 	rounds = count > 3 ? atol(words[count - 1]) : 0;
 	if (count == 4 && !strcmp(words[1], "locks"))
@@ -104,5 +125,7 @@ int main(int count, char **words)
 		status = run_write(words[2], atol(words[3]) << 10);
 	if (status)
 		fprintf(stderr, "workload: failed\n");
+	else
+		print_times(begin);
 	return status;
 }
