@@ -76,7 +76,7 @@ COMMANDS = (
 )  # fmt: skip
 
 CASES = (
-    *map(example, ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64")),
+    *map(example, ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64", "other-load")),
     *map(
         seed,
         (

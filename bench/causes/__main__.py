@@ -52,7 +52,7 @@ class Found(NamedTuple):
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.causes", description=__doc__)
-    parser.add_argument("--pairs", type=int, default=6, help="clean pairs per cause")
+    parser.add_argument("--pairs", type=int, default=8, help="clean pairs per cause")
     parser.add_argument("--instrumented", type=int, default=4, help="instrumented pairs per cause")
     parser.add_argument("--only", action="append", metavar="CAUSE", default=[])
     parser.add_argument("-o", "--output", type=Path, help="keep the bundles in this folder")

@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 KERNEL = "[kernel]"
@@ -105,6 +106,7 @@ def is_jit(dso: str) -> bool:
     return dso == JIT or dso.startswith(_OF_PROCESS)
 
 
+@lru_cache(maxsize=1024)
 def is_kernel_dso(dso: str) -> bool:
     """Return whether a dso is the kernel, one of its modules or a BPF program."""
     return dso.startswith("[") and dso not in _NO_KERNEL and not is_jit(dso)

@@ -15,7 +15,7 @@ from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, all_formats
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-NAMES = ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64")
+NAMES = ("cluster-percpu", "deep-cgroup", "deep-cgroup-arm64", "other-load")
 LARGEST_BYTES = 4_000_000
 
 
@@ -122,6 +122,38 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
         "virtual PMU; boot arm64 with irqchip.gicv3_pseudo_nmi=1); or count PELT updates without "
         "sampling, with schedperf record --with bpf_pelt"
     ) in rests
+
+
+def test_deep_cgroup_costs_time_in_the_kernel_of_the_workloads_own_tasks(
+    read_record: Callable[[str], dict[str, Any]],
+) -> None:
+    record = read_record("deep-cgroup")
+    (point,) = record["sections"]["account"]["data"]["points"]
+    parts = {change["part"]: change["contribution"] for change in point["parts"]}
+    assert [*parts] == ["user", "system", "exiting", "waiting", "blocked"]
+    assert sum(parts.values()) == pytest.approx(point["all"]["contribution"])
+    first = record["findings"][0]
+    assert first["clause"].startswith("system time of the workload's tasks per message")
+    assert (first["bearing"], first["of_machine"]) == ("reason", False)
+
+
+def test_other_load_is_the_first_reason(
+    read_record: Callable[[str], dict[str, Any]], print_as: Callable[[str, str], str]
+) -> None:
+    record = read_record("other-load")
+    assert record["overall"]["verdict"] == "regression"
+    first = record["findings"][0]
+    assert first["clause"].startswith("other load (yes): ")
+    assert first["unit"] == "pp"
+    assert first["ci"][0] > 0.0
+    # Commands of other processes are nowhere but under other load.
+    (event,) = record["sections"]["profile"]["data"]["comparisons"][0]["events"]
+    (point,) = event["points"]
+    assert not [row for row in point["rows"] if row["dso"].startswith("yes")]
+    assert [each["command"] for each in point["others"]][0] == "yes"
+    for form in ("text", "lkml"):
+        _, _, reasons = " ".join(print_as(form, "other-load").split()).partition(" Reasons 1. ")
+        assert reasons.startswith("other load (yes): ")
 
 
 def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(

@@ -3,7 +3,8 @@
 
 Tasks that share CPUs wait longer if each one needs more CPU time; blocked tasks wait for others.
 So a change of waiting time is an effect if CPU time changed, too, unless waiting time changed much
-more; and so is a change of blocked time, if CPU time or waiting time changed.
+more; and so is a change of blocked time, if CPU time or waiting time changed. The change of a part
+is also an effect if it is small beside that of another part that is a reason.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -36,6 +37,8 @@ from schedperf.stats.counted.findings import describe_interval, rate_finding, wr
 CAUSES: Mapping[Kind, tuple[Kind, ...]] = {"waiting": ("cpu",), "blocked": ("cpu", "waiting")}
 # An effect may be larger than its cause, by this factor on a logarithmic scale.
 MOST_LARGER = 2
+# A part that contributes less than this fraction of the largest reason does not explain the change.
+LEAST_PART = 0.1
 # Largest number of findings per side; the section has every row.
 MOST_FINDINGS = 3
 WORDS: Mapping[Part, str] = {
@@ -75,9 +78,15 @@ def account_changes(data: Account) -> Iterator[Finding]:
             if row and row.changed and not _is_negligible(point, change)
         ]
         changed.sort(key=lambda each: -abs(each[1].contribution))
+        largest: dict[Hashable, float] = {}
         for point, change, row in changed[:MOST_FINDINGS]:
             found = _describe(point, change, row, data)
-            is_effect = any(_can_cause(cause, row) for cause in _possible_causes(row, rows))
+            size = abs(change.contribution)
+            is_effect = size < LEAST_PART * largest.get(point, 0.0) or any(
+                _can_cause(cause, row) for cause in _possible_causes(row, rows)
+            )
+            if not is_effect:
+                largest.setdefault(point, size)
             yield replace(found, bearing="effect") if is_effect else found
 
 

@@ -8,6 +8,7 @@ samples of other tasks are one place, ``OTHER_LOAD``, without callers.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from msgspec.structs import replace
@@ -27,6 +28,8 @@ ALL_TASKS = (
 
 Flags = NDArray[np.bool_]
 
+# Places whose kind is remembered.
+_MOST_PLACES = 1 << 16
 # Functions that handle interrupts and softirqs: x86, arm64, and those of all architectures.
 _HANDLER = re.compile(
     r"(?:asm_|__|instr_)?sysvec_\w+|(?:asm_|__)?common_interrupt|(?:asm_|__)?spurious_interrupt"
@@ -129,7 +132,7 @@ def _interrupt_frames(placed: Placed, is_handler: Flags) -> Integers:
 
     These are the frames up to the outermost handler; 0 if the interrupted task has gone on.
     """
-    is_return = _flags(placed.places, lambda place: _matches(_RETURN, place))
+    is_return = _flags(placed.places, _is_return)
     stacks = len(placed.stack_starts) - 1
     frames = placed.stack_places
     # Positions of the first return (innermost first), and of the last handler before it.
@@ -154,8 +157,15 @@ def _merge_others(placed: Placed, is_other: Flags) -> Placed:
     ).without_unused()
 
 
+# Runs of one kernel have the same places.
+@lru_cache(maxsize=_MOST_PLACES)
 def _is_handler(place: Place) -> bool:
     return _matches(_HANDLER, place)
+
+
+@lru_cache(maxsize=_MOST_PLACES)
+def _is_return(place: Place) -> bool:
+    return _matches(_RETURN, place)
 
 
 def _matches(pattern: re.Pattern[str], place: Place) -> bool:

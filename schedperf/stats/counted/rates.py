@@ -150,8 +150,9 @@ _Values = list[tuple[RunKey, Measure]]
 def _by_question(side: SideOf[Measures[Key]]) -> dict[Question[Key], _Values]:
     questions: dict[Question[Key], _Values] = {}
     for run in side.runs:
+        workload, point = run.key.at
         for (key, basis), measure in run.content.items():
-            question = Question(*run.key.at, key, basis)
+            question = Question(workload, point, key, basis)
             questions.setdefault(question, []).append((run.key, measure))
     return questions
 

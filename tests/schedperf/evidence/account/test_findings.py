@@ -69,7 +69,11 @@ LONGER_BLOCKED = replace(BLOCKED, ratio=1.45, ci_low=1.35, ci_high=1.55)
 
 
 def bearings(*rows: AccountRow) -> dict[str, str]:
-    return {each.metric.split()[0]: each.bearing for each in account_changes(account_of(*rows))}
+    """Return the bearing of each part; all of them contribute the same."""
+    whole = account_point()
+    parts = tuple(replace(part, contribution=0.2) for part in whole.parts)
+    found = account_changes(account_of(*rows, points=(replace(whole, parts=parts),)))
+    return {each.metric.split()[0]: each.bearing for each in found}
 
 
 def test_blocked_time_is_an_effect_of_waiting_that_changed_as_much() -> None:
@@ -150,6 +154,21 @@ def test_cpu_time_that_changed_by_less_than_1_percent_of_all_is_no_finding(
     )
     data = account_of(SYSTEM, points=(replace(whole, parts=parts),))
     assert len([*account_changes(data)]) == count
+
+
+@pytest.mark.parametrize(("new_s", "bearing"), [(100e-6, "reason"), (1000e-6, "effect")])
+def test_a_part_that_is_small_beside_a_reason_is_an_effect(new_s: float, bearing: str) -> None:
+    sizes: dict[str | None, float] = {"system": 0.5, "blocked": new_s / 20e-6 - 1.0}
+    whole = account_point()
+    parts = tuple(
+        replace(part, new=part.base * 1.5, contribution=sizes[part.part])
+        for part in whole.parts
+        if part.part in sizes
+    )
+    much = account_row("blocked", row="new-4", ratio=100.0, ci_low=90.0, ci_high=110.0)
+    data = account_of(SYSTEM, much, points=(replace(whole, parts=parts),))
+    blocked, system = account_changes(data)
+    assert (blocked.bearing, system.bearing) == ("reason", bearing)
 
 
 def test_a_few_findings_per_side_are_the_largest_contributions() -> None:
