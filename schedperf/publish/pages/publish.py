@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.compare.json import MOST_BYTES, read_comparison
+from schedperf.compare.json import MOST_BYTES, MOST_VALUES, read_comparison
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import parse_json
 from schedperf.model.comparison import Comparison
@@ -144,7 +144,7 @@ def _read(paths: Sequence[Path]) -> tuple[dict[str, _Original], list[Culprit]]:
     culprits: dict[Path, Culprit] = {}
     for path in paths:
         content = read_regular(path, MOST_BYTES, "JSON of a comparison or a culprit")
-        value = parse_json(content, str(path))
+        value = parse_json(content, str(path), MOST_VALUES)
         schema = value.get("schema") if isinstance(value, dict) else None
         if schema == CULPRIT_SCHEMA:
             culprits[path] = read_culprit(content, str(path))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.json import MOST_BYTES, MOST_VALUES, read_comparison
 from schedperf.evidence.probe_effect.record import ProbeEffect
+from schedperf.inputs.bundle.json import MOST_JSON_VALUES
 from schedperf.inputs.bundle.open import open_bundle
 from schedperf.model.errors import BundleError
 from schedperf.model.json_text import to_json
@@ -118,6 +119,11 @@ def test_a_damaged_comparison_is_one_line(
 def test_what_is_no_comparison_is_one_line(content: bytes) -> None:
     with pytest.raises(BundleError, match=r"\Aa\.json: [^\n]+\Z"):
         read_comparison(content, "a.json")
+
+
+def test_a_comparison_may_have_more_values_than_other_json(printed: Any) -> None:
+    later = json.dumps(printed | {"later": [0] * MOST_JSON_VALUES})
+    assert to_plain(read_comparison(later.encode(), "a.json")) == printed
 
 
 def test_a_truncated_file_is_one_line(printed: Any) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf publish`` writes pages that never change and contain no private strings."""
 
+import json
 import re
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.compare.json import read_comparison
+from schedperf.inputs.bundle.json import MOST_JSON_VALUES
 from schedperf.model.comparison import Comparison
 from schedperf.model.errors import SchedperfError
 from schedperf.model.json_text import to_json
@@ -95,6 +97,14 @@ def test_a_culprit_and_its_comparisons_are_published(
     comparison = read_comparison(written[f"{main}/compare.json"], "compare.json")
     assert comparison.id == found.id
     assert [row.ratio for row in comparison.rows] == [row.ratio for row in found.rows]
+
+
+def test_a_comparison_may_have_more_values_than_other_json(
+    found: Comparison, tmp_path: Path, site: Path
+) -> None:
+    path = tmp_path / "compare.json"
+    path.write_text(json.dumps({**json.loads(to_json(found)), "later": [0] * MOST_JSON_VALUES}))
+    assert publish([path], site, now=FIRST).new == {f"c/{found.id[:16]}/": True}
 
 
 def test_no_file_contains_a_private_string(
