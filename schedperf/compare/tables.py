@@ -66,7 +66,7 @@ def compare_tables(
     judged = [as_same_data(row) if row.side in same else row for row in result.rows]
     rows = tuple(to_rows(judged, _single_runs(runs), chosen.margin))
     digests = {side.name: side.digest for side in sides}
-    beside = tuple(compare_side_by_side(rows, digests, runs))
+    beside = tuple(compare_side_by_side(rows, digests, runs, history=chosen.history))
     comparison = Comparison(
         schema=SCHEMA,
         id=comparison_id([side.digest for side in sides], chosen),

@@ -89,6 +89,34 @@ def test_tables_take_tables(tmp_path: Path, capsys: Capture) -> None:
     assert only_row(capsys)["method"] == "moderated t on logs"
 
 
+def test_steps_of_tables_use_the_earlier_recordings_as_rows_do(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    def write(name: str, shifts: dict[str, float], times: tuple[float, ...]) -> str:
+        lines = [
+            f"{side},hackbench,time,s,lower,{shift * time:.5f}"
+            for side, shift in shifts.items()
+            for time in times
+        ]
+        path = tmp_path / name
+        path.write_text("\n".join(["side,workload,metric,unit,better,value", *lines, ""]))
+        return str(path)
+
+    series = write("series.csv", {"base": 1.0, "a": 1.012, "b": 1.012}, QUIET)
+    past = [
+        write(f"{night}.csv", {"past": scale}, TYPICAL)
+        for night, scale in enumerate((1.0, 1.04, 0.97))
+    ]
+    options = [argument for path in past for argument in ("--history", path)]
+    main(["compare", series, *options, "--json", "-"])
+    comparison = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in comparison["rows"]} == {"moderated t on logs"}
+    assert comparison["movers"] == []
+    [result] = comparison["side_by_side"]
+    first, step = result["cells"][1], result["cells"][1]["step"]
+    assert [step[name] for name in ("ci_low", "ci_high")] == [first["ci_low"], first["ci_high"]]
+
+
 def test_data_that_are_given_twice_are_refused(
     sides: list[str], past: list[str], capsys: Capture
 ) -> None:
