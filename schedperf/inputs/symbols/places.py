@@ -277,7 +277,7 @@ class Placed(Struct, frozen=True):
             stack_of_row=np.full(len(of_row), NO_CHAIN, np.int64),
             stack_places=np.zeros(0, np.int32),
             stack_starts=np.zeros(1, np.int64),
-            unnamed=self.unnamed & {location.dso for location in places},
+            unnamed=self.unnamed & {code_of(location).dso for location in places},
         )
 
     def without_unused(self) -> "Placed":

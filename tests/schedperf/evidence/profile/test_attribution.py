@@ -49,12 +49,13 @@ def sample(kernel: KernelImage, pid: int, *functions: str, **chosen: Any) -> Sam
     return Sample(ip=ips[0], pid=pid, time=100, mode=MODE_KERNEL, chain=chain, **chosen)
 
 
-def divide(kernel: KernelImage, *samples: Sample) -> Placed:
+def divide(kernel: KernelImage, *samples: Sample, has_names: bool = True) -> Placed:
     event = Event(sample_type=PLAIN | SampleType.CALLCHAIN)
     data = PerfData(events=(event,), records=(*kernel.mappings(), *TASKS, *samples))
     keep = frozenset((Keep.TASK, Keep.CHAIN))
     recording = read_perf_data(write_perf_data(data), "perf.data", keep=keep)
-    symbols = Symbols(parse_kernel_symbols(kernel.kallsyms(), "kallsyms"), lambda _: None)
+    names = parse_kernel_symbols(kernel.kallsyms(), "kallsyms") if has_names else None
+    symbols = Symbols(names, lambda _: None)
     divided = attribute(recording, place_samples(recording, symbols), ("hackbench",), 5)
     assert divided is not None
     return divided
@@ -96,6 +97,15 @@ def test_a_softirq_at_the_end_of_a_locked_section_begins_with_its_handler(
     placed = divide(kernel, sample(kernel, 7, *chain))
     expected = tuple(in_interrupts(Place(name, KERNEL)) for name in reversed(chain[:2]))
     assert stacks(placed) == {expected}
+
+
+def test_a_dso_without_names_stays_one_if_all_its_samples_are_in_interrupts(
+    kernel: KernelImage,
+) -> None:
+    placed = divide(kernel, sample(kernel, 14, "update_curr"), has_names=False)
+    alone = placed.without_stacks()
+    assert alone.places == (in_interrupts(Place("[kernel] unresolved", KERNEL)),)
+    assert (placed.unnamed, alone.unnamed) == (frozenset({KERNEL}), frozenset({KERNEL}))
 
 
 def test_a_thread_that_runs_softirqs_is_one(kernel: KernelImage) -> None:
