@@ -59,12 +59,17 @@ def check_name(hook: str) -> None:
             f"--boot {GUESTS}: boots guests, not this machine; check them with `schedperf vm "
             "--check`, and record with `schedperf vm`"
         )
-    if hook not in BUILT_IN and not hook[len(COMMAND) :] * hook.startswith(COMMAND):
+    if not is_hook(hook):
         names = ", ".join(BUILT_IN)
         raise RecordError(
             f"--boot: unknown hook {hook[:64]!r} (expected auto, {names} or {COMMAND}PATH, "
             "e.g. grub-reboot); see docs/kernels.md"
         )
+
+
+def is_hook(name: str) -> bool:
+    """Return whether a name is that of a built-in hook, or a command."""
+    return name in BUILT_IN or (name.startswith(COMMAND) and name != COMMAND)
 
 
 def call_here(hook: str, arguments: Sequence[str], limit_s: float = LIMIT_S) -> Called:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from schedperf_collectors.boots.call import Call
+from schedperf_collectors.boots.call import Call, is_hook
 from schedperf_collectors.boots.examine import (
     Problem,
     UnreadEntry,
@@ -183,7 +183,7 @@ def _parse(record: Mapping[str, Any]) -> Proof | None:
             return None
         if isinstance(value, str) and not all(letter.isprintable() for letter in value):
             return None
-    if record["state"] not in {ARMED, PROVED, FAILED}:
+    if record["state"] not in {ARMED, PROVED, FAILED} or not is_hook(record["hook"]):
         return None
     return Proof(**{name: record[name] for name in fields})
 

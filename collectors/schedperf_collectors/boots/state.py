@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, get_args, get_origin, get_type_hints
 
+from schedperf_collectors.boots.call import is_hook
 from schedperf_collectors.boots.plan import PlannedBoot, plan_boots
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.new_files import write_durably
@@ -233,6 +234,8 @@ def _check_progress(state: State) -> None:
 
 def _check_texts(state: State) -> None:
     _match(_SESSION, state.session, "session")
+    if not is_hook(state.hook):
+        raise ValueError(f"hook: invalid value {state.hook[:64]!a}")
     if state.target:
         _match(HOST, state.target, "target")
     if state.default is not None:

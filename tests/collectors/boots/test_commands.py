@@ -249,6 +249,8 @@ def test_each_kernel_keeps_its_commit_for_its_boots(tmp_path: Path) -> None:
     assert [kernel.source for kernel in state.kernels] == [None, f'{{"commit": "{COMMIT}"}}']
     assert state.options == ["--machine", "x"]
     assert state.recorded_as == ["schedperf", "ab"]
+    # The target's hook is known before the state is written.
+    state.hook = "grub-reboot"
     Store(tmp_path / "state").write(state)
     assert Store(tmp_path / "state").read() == state
 

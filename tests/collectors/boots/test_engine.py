@@ -639,6 +639,8 @@ def test_a_damaged_state_is_one_line(tmp_path: Path, text: str) -> None:
         {"kernels": [{"name": 1, "release": "x"}]},
         {"options": "abc"},
         {"version": 2},
+        {"hook": "lilo"},
+        {"hook": "auto"},
         {"default": 5},
         {"default": "a\x1b[2J"},
         {"phase": "record", "next": 8},

@@ -227,6 +227,7 @@ RECORD = {
         "\xff",
         '{"schema": "schedperf/boot-proof/1"}',
         json.dumps({**RECORD, "hook": 5}),
+        json.dumps({**RECORD, "hook": "lilo", "boot_id": "before"}),
         json.dumps({**RECORD, "state": "x"}),
         json.dumps({**RECORD, "entry": "\x1b[2J"}),
         json.dumps({**RECORD, "release": None}),
