@@ -14,6 +14,8 @@ from typing import NamedTuple
 PROC = Path("/proc")
 # Unit of the times of a process.
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Index of the start time among the fields after the name.
+_START = 19
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def read_process(pid: int, proc: Path = PROC) -> Process:
     """Read one process.
 
     :raises OSError: it has ended, or may not be read
+    :raises ValueError: its file is damaged
     """
     return parse_stat(pid, (proc / str(pid) / "stat").read_text(errors="replace"))
 
@@ -74,11 +77,12 @@ def parse_stat(pid: int, stat: str) -> Process:
     """Parse /proc/PID/stat, or /proc/PID/task/TID/stat with the times and faults of one task.
 
     :raises ValueError: it is damaged
-    :raises IndexError: it ends before the start time
     """
     # The name is in parentheses and may contain any character.
     head, _, tail = stat.rpartition(")")
     fields = tail.split()
+    if len(fields) <= _START:
+        raise ValueError(f"{len(fields)} fields after the name (expected more than {_START})")
     minor, minor_of_children, major, major_of_children = map(int, fields[7:11])
     user, system, user_of_children, system_of_children = (
         int(ticks) / TICKS_PER_S for ticks in fields[11:15]
@@ -89,7 +93,7 @@ def parse_stat(pid: int, stat: str) -> Process:
         state=fields[0],
         parent=int(fields[1]),
         group=int(fields[2]),
-        began_ticks=int(fields[19]),
+        began_ticks=int(fields[_START]),
         used=Used(user, system, minor, major),
         used_by_children=Used(
             user_of_children, system_of_children, minor_of_children, major_of_children
@@ -120,5 +124,5 @@ def parse_schedstat(schedstat: str) -> ScheduledTimes:
 def all_processes(proc: Path = PROC) -> Iterator[Process]:
     """Yield every process that can be read."""
     for pid in pids(proc):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             yield read_process(pid, proc)

@@ -43,7 +43,7 @@ class RunningTasks:
         parents: dict[int, int] = {}
         for pid in running - self._inside - self._outside:
             # Otherwise it has ended, or is examined at the next look.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 parents[pid] = read_process(pid, self._proc).parent
         for pid in parents:
             owner = owner_of_running(

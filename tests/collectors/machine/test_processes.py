@@ -18,6 +18,7 @@ from schedperf_collectors.machine.processes import (
     read_process,
     since_boot_us,
 )
+from tests.collectors.fake_processes import stat_of
 
 Start = Callable[[str], Process]
 
@@ -103,6 +104,22 @@ def test_all_processes_have_this_one_and_its_start() -> None:
     assert own.parent == os.getppid()
     assert own.group == os.getpgrp()
     assert str(own.began_ticks) in Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+
+
+@pytest.mark.parametrize("damaged", ["", "7", "7 (a) S 1", "7 (a) S 1 7 x"])
+@pytest.mark.parametrize("fields", range(14, 20))
+def test_a_damaged_file_leaves_out_its_process_only(
+    tmp_path: Path, damaged: str, fields: int
+) -> None:
+    whole = stat_of(5, "whole", parent=1)
+    words = whole.replace("5 (whole)", "6 (cut)").split()
+    for number, text in ((5, whole), (6, " ".join(words[: 2 + fields])), (7, damaged)):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "stat").write_text(text)
+    assert [process.name for process in all_processes(tmp_path)] == ["whole"]
+    for pid in (6, 7):
+        with pytest.raises(ValueError, match=r"fields after the name"):
+            read_process(pid, tmp_path)
 
 
 def test_times_of_the_scheduler_are_parsed() -> None:
