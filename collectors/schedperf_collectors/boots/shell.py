@@ -163,10 +163,10 @@ class Ssh:
         """Run a command there; see :func:`run`.
 
         :raises Unreachable: ssh failed, or the time limit was reached
-        :raises RecordError: ssh cannot be executed
+        :raises RecordError: ssh cannot be executed, or SCHEDPERF_SSH is not a valid command
         :raises Interrupted: a signal requests termination
         """
-        program = shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
+        program = _ssh_program()
         port = [] if self.port is None else ["-p", str(self.port)]
         words = [*program, *_SSH_OPTIONS, *port, "--", self.host.strip("[]"), shlex.join(command)]
         output = run(words, source, limit_s, to)
@@ -175,6 +175,17 @@ class Ssh:
         if output.status == _SSH_FAILED or output.status < 0:
             raise Unreachable(output.last_line() or f"ssh ended with status {output.status}")
         return output
+
+
+def _ssh_program() -> list[str]:
+    text = os.environ.get(SSH_VARIABLE, "")
+    try:
+        return shlex.split(text) or ["ssh"]
+    except ValueError as error:
+        raise RecordError(
+            f"{SSH_VARIABLE}: invalid command {text!r}: {str(error).lower()} (expected ssh and its "
+            "options, e.g. 'ssh -F lab.conf'); correct it"
+        ) from error
 
 
 def parse_host(text: str) -> Ssh:

@@ -46,6 +46,16 @@ def test_a_connection_that_fails_is_one_line(
     assert str(error.value) == said
 
 
+def test_a_program_with_an_open_quote_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDPERF_SSH", "ssh -o 'User=root")
+    with pytest.raises(RecordError) as error:
+        Ssh("lab").run(["true"])
+    assert str(error.value) == (
+        'SCHEDPERF_SSH: invalid command "ssh -o \'User=root": no closing quotation (expected ssh '
+        "and its options, e.g. 'ssh -F lab.conf'); correct it"
+    )
+
+
 def test_output_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDPERF_SSH", "sh -c 'head -c 50000000 /dev/zero'")
     with signals:
