@@ -5,9 +5,28 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler, TCPServer, ThreadingTCPServer
 
 # Status and text by address; all other addresses are not found.
 Pages = dict[str, tuple[int, str]]
+
+
+# A page that ends within a chunk, after its status.
+CUT_PAGE = b" Status\r\nTransfer-Encoding: chunked\r\n\r\n99\r\nSubject: a"
+
+
+@contextmanager
+def serve_bytes(answer: bytes) -> Iterator[str]:
+    """Answer each request with the same bytes; yield the address."""
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    with _serving(ThreadingTCPServer(("127.0.0.1", 0), Handler)) as address:
+        yield address
 
 
 @contextmanager
@@ -27,9 +46,18 @@ def serve(pages: Mapping[str, tuple[int, str]]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as address:
+        yield address
+
+
+@contextmanager
+def _serving(server: TCPServer) -> Iterator[str]:
+    with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            # Otherwise the thread would keep a failed test from ending.
+            server.shutdown()
+            thread.join()

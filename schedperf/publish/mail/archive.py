@@ -101,17 +101,23 @@ class _PublicInbox:
         :raises InputError: the server answers with another status, or not at all
         """
         try:
-            with urllib.request.urlopen(url, timeout=_LIMIT_S) as answer:  # noqa: S310 # checked above
-                return answer.status, answer.read(_LARGEST_FEED)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code not in _ANSWERS:
-                    raise InputError(
-                        f"{url}: HTTP status {error.code}; ask the archive later"
-                    ) from None
-                return error.code, error.read(_LARGEST_FEED)
+            with _open(url) as answer:
+                if not isinstance(answer, urllib.error.HTTPError):
+                    return answer.status, answer.read(_LARGEST_FEED)
+                if answer.code not in _ANSWERS:
+                    raise InputError(f"{url}: HTTP status {answer.code}; ask the archive later")
+                return answer.code, answer.read(_LARGEST_FEED)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise InputError(f"{url}: no answer ({error}); ask the archive later") from None
+
+
+def _open(url: str) -> http.client.HTTPResponse | urllib.error.HTTPError:
+    """Return the answer to a request; that of an error status is an exception that can be read."""
+    try:
+        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=_LIMIT_S)  # noqa: S310 # checked above
+    except urllib.error.HTTPError as error:
+        return error
+    return answer
 
 
 class _Maildir:

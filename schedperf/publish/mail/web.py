@@ -2,6 +2,7 @@
 """Query the archive for newer versions of a patch, and check whether URLs answer."""
 
 import html
+import http.client
 import re
 import urllib.error
 import urllib.parse
@@ -14,6 +15,8 @@ _LIMIT_S = 10.0
 _LARGEST = 1 << 20
 # The user agent, which servers log.
 _AGENT = {"User-Agent": "schedperf"}
+# http.client reports an invalid answer or URL by an exception that is not an OSError.
+_NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
 _PREFIXES = re.compile(r"\A(?:\[[^]]*\] ?)*")
 _NUMBER = re.compile(r"\bv(\d{1,3})\b", re.IGNORECASE)
 _SUBJECT = re.compile(rb"^Subject: (.*(?:\r?\n[ \t].*)*)", re.MULTILINE)
@@ -24,7 +27,7 @@ def is_reachable(address: str) -> Answer:
     """Return whether a URL exists.
 
     :return: "yes" for a success status, "no" for an error status, "unknown" if the server does not
-        answer within 10 s, or the URL is invalid
+        answer within 10 s, its answer is not HTTP, or the URL is invalid
     """
     try:
         request = urllib.request.Request(address, method="HEAD", headers=_AGENT)  # noqa: S310 # http(s) only
@@ -32,7 +35,7 @@ def is_reachable(address: str) -> Answer:
             return "yes"
     except urllib.error.HTTPError:
         return "no"
-    except (OSError, ValueError):
+    except _NO_ANSWER:
         return "unknown"
 
 
@@ -78,11 +81,11 @@ def split_subject(subject: str) -> tuple[int, str]:
 
 
 def _get(address: str) -> bytes | None:
-    """Return the first MiB of a URL; None for an error status, or without an answer."""
+    """Return the first MiB of a URL; None for an error status, or without an HTTP answer."""
     try:
         request = urllib.request.Request(address, headers=_AGENT)  # noqa: S310 # http(s) only
         with urllib.request.urlopen(request, timeout=_LIMIT_S) as answer:  # noqa: S310 # as above
             content: bytes = answer.read(_LARGEST)
             return content
-    except (OSError, ValueError):
+    except _NO_ANSWER:
         return None

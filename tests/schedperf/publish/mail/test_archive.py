@@ -12,7 +12,7 @@ from schedperf.model.errors import InputError
 from schedperf.publish.mail.archive import Asked, open_archive
 from schedperf.publish.mail.site import Archive
 from tests.mails import NOW
-from tests.web_pages import Pages, serve
+from tests.web_pages import CUT_PAGE, Pages, serve, serve_bytes
 
 FEED = """<?xml version="1.0" encoding="us-ascii"?>
 <feed xmlns="http://www.w3.org/2005/Atom"><updated>2026-12-31T00:00:00Z</updated>
@@ -88,6 +88,17 @@ def test_no_server() -> None:
         asked.holds("<a@b>")
     with pytest.raises(InputError, match=r"expected https://"):
         open_archive(Archive(url="file:///etc/passwd"))
+
+
+@pytest.mark.parametrize("status", ["200", "300", "404"])
+def test_a_page_that_is_cut_is_no_answer(status: str) -> None:
+    with serve_bytes(f"HTTP/1.1 {status}".encode() + CUT_PAGE) as address:
+        asked = open_archive(Archive(url=address))
+        assert asked is not None
+        with pytest.raises(
+            InputError, match=r"\Ahttp:[^\n]+: no answer \([^\n]+; ask the archive later"
+        ):
+            asked.holds("<a@b>")
 
 
 def test_an_empty_feed(inbox: Asked, pages: Pages) -> None:

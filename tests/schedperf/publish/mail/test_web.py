@@ -8,7 +8,7 @@ import pytest
 
 from schedperf.publish.mail.web import asks_archive, is_reachable, split_subject
 from tests.public_inbox import add_message, make_home, make_inbox, running_httpd
-from tests.web_pages import Pages, serve
+from tests.web_pages import CUT_PAGE, Pages, serve, serve_bytes
 
 LIST = "list@example.org"
 RAW = "Subject: [PATCH v2 2/4] sched/fair: Do\n it\nMessage-ID: <2@a.example>\n\nSubject: no\n"
@@ -66,6 +66,31 @@ def test_pages_answer_or_do_not(pages: Pages, url: str) -> None:
     assert is_reachable(f"{url}/r/") == "yes"
     assert is_reachable(f"{url}/gone/") == "no"
     assert is_reachable("http://127.0.0.1:1/") == "unknown"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"hello\r\n\r\n",
+        b"HTTP/1.1 200 Status\r\nname: " + b"x" * (1 << 17),
+        b"HTTP/1.1 301 Status\r\nLocation: http://127.0.0.1:port/\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_not_http_is_unknown(answer: bytes) -> None:
+    with serve_bytes(answer) as address:
+        assert is_reachable(address) == "unknown"
+        assert asks_archive(address)("<2@a.example>") == "unknown"
+
+
+def test_a_patch_whose_page_is_cut_is_unknown() -> None:
+    with serve_bytes(b"HTTP/1.1 200" + CUT_PAGE) as address:
+        assert asks_archive(address)("<2@a.example>") == "unknown"
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:port/", "http://127.0.0.1/a b"])
+def test_an_invalid_address_is_unknown(address: str) -> None:
+    assert is_reachable(address) == "unknown"
 
 
 @pytest.mark.slow
