@@ -441,20 +441,27 @@ def _fact(host: Mapping[str, object], path: str, text: str) -> str:
 
 def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
     row = evidence.headline()
-    workload = cut(spell(row.workload, where="workload"), _LONGEST_COMMAND)
+    workload = cut(spell(row.workload, where="workload").strip(), _LONGEST_COMMAND)
     boots = max(row.n_base or 0, row.n_new or 0) if row.replication == "boots" else 0
     culprit = evidence.culprit
     good, bad = culprit.good.commit[:COMMIT_DIGITS], culprit.id
     tool = evidence.side(culprit.main).imported
     notes = ", ".join(filter(None, (tool and f"of {tool}", row.point)))
     times = f", {boots} times each," if boots else ""
+    on_each = f"on each boot{f' ({notes})' if notes else ''}"
+    run = (
+        f"run {on_each}:"
+        if workload
+        else f"run the same benchmark {on_each}. Its command is not recorded."
+    )
     lines = wrap(
         spell(
-            f"To reproduce{_effort(evidence)}, boot {good} and {bad} alternately{times} and run "
-            f"on each boot{f' ({notes})' if notes else ''}:",
+            f"To reproduce{_effort(evidence)}, boot {good} and {bad} alternately{times} and {run}",
             where="reproduce",
         )
     )
+    if not workload:
+        return [*lines, *link(evidence, site)]
     lines += _command(workload)
     # For other benchmarks, only the name is known.
     if any(side.host for side in evidence.main_sides) and tool is None:
@@ -486,7 +493,10 @@ def _effort(evidence: Evidence) -> str:
 
 
 def _command(command: str) -> list[str]:
-    """Wrap a command into lines, of which all but the last one end with a backslash."""
+    """Wrap a command into lines, of which all but the last one end with a backslash.
+
+    :param command: at least one word
+    """
     *lines, last = wrap(command, first=INDENT, rest=INDENT * 3)
     return [*(f"{line} \\" for line in lines), last]
 

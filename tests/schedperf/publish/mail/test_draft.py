@@ -492,6 +492,14 @@ def test_results_of_others_have_no_command_of_schedperf() -> None:
     assert "schedperf ab" not in text
 
 
+@pytest.mark.parametrize("workload", ["", " ", "\x00", "\u202e\n"])
+def test_a_command_that_is_not_recorded_is_stated(workload: str) -> None:
+    text = body_of(drafted(make_evidence(make_row(workload=workload, point="groups=16"))))
+    said = "run the same benchmark on each boot (groups=16). Its command is not recorded."
+    assert said in " ".join(text.split())
+    assert "schedperf ab" not in text
+
+
 def test_an_unknown_order_is_stated() -> None:
     row = make_row(replication="runs", values_base=(), values_new=())
     assert "8 runs per kernel, order not recorded; change" in body_of(drafted(make_evidence(row)))
