@@ -393,14 +393,15 @@ class Outbox:
 
         Only files of mails that are in another state are removed.
 
-        :raises InputError: as in :meth:`mails`
+        :raises InputError: a file cannot be removed; or as in :meth:`mails`
         """
         with self.locked():
             ids = {mail.id for mail in self.mails()}
             for state in STATES:
                 for path in (self.path / state).glob("*.json"):
                     if path.stem in ids and not path.with_suffix(".eml").exists():
-                        path.unlink()
+                        with _reported(path, "removed"):
+                            path.unlink()
 
     # --- files
 

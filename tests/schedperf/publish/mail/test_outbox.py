@@ -179,6 +179,25 @@ def test_an_interrupted_transition_is_as_if_it_had_not_begun(tmp_path: Path) -> 
     assert outbox.find(ID) == mail
 
 
+def test_a_leftover_that_cannot_be_removed_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = make_outbox(tmp_path / "out", MESSAGE)
+    leftover = outbox.path / "approved" / f"{ID}.json"
+    leftover.write_text("{}")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    with pytest.raises(InputError) as caught:
+        outbox.tidy()
+    assert str(caught.value) == (
+        f"{leftover}: cannot be removed: read-only file system; check free space and permissions "
+        "of the outbox"
+    )
+
+
 def test_an_interrupted_draft_is_repeated(tmp_path: Path) -> None:
     outbox = make_outbox(tmp_path / "out", MESSAGE)
     (outbox.path / "held" / f"{ID}.eml").unlink()
