@@ -53,6 +53,8 @@ ARGUMENTS = (
     "random.trust_cpu=on tsc=reliable no_timer_check"
 )
 _BUILD_S = 900
+# Linked statically, so it needs no other file in an initial RAM disk.
+_BUSYBOX = Path("/bin/busybox")
 
 # mmdebstrap runs them on this machine, with the packages' lists of the root file system: $1.
 _LIST_KERNELS = 'apt-cache -c "$MMDEBSTRAP_APT_CONFIG" pkgnames linux-image-6.1 >"$1/kernels"'
@@ -176,8 +178,6 @@ def build_tree(folder: Path) -> Kernels:
     :param folder: directory for ``root/``, the file system, and ``key``, the private ssh key that
         root's sshd accepts
     :raises CannotBuild: a program or package is missing or fails, or the user is not root
-    :raises FileNotFoundError: cpio or /bin/busybox is missing
-    :raises subprocess.CalledProcessError: cpio fails
     """
     if os.geteuid() != 0:
         raise CannotBuild("a root file system has files of root; run this as root")
@@ -223,9 +223,8 @@ def add_kernels(root: Path, folder: Path) -> Kernels:
     Write an initial RAM disk for each, and add the two broken kernels ``PANICS`` and ``LIES``.
 
     :param folder: directory for temporary files
-    :raises CannotBuild: there are not two kernels, or a program is missing or fails
-    :raises FileNotFoundError: cpio or /bin/busybox is missing
-    :raises subprocess.CalledProcessError: cpio fails
+    :raises CannotBuild: there are not two kernels, or a program, such as cpio or /bin/busybox, is
+        missing or fails
     """
     (root / "kernels").unlink()
     modules = root / "usr/lib/modules"
@@ -245,7 +244,7 @@ def add_kernels(root: Path, folder: Path) -> Kernels:
         raise CannotBuild(f"{SUITE} has no two kernels of one flavour (found {releases})")
     for release in releases:
         run("depmod", "-b", str(root), release)
-        _write_initrd(root, folder, release)
+        write_initrd(root, folder, release)
     kernels = Kernels(*sorted(releases, key=_abi))
     _add_broken(root, folder, PANICS, kernels.old, "/panics")
     _add_broken(root, folder, LIES, kernels.old, "/sbin/init")
@@ -264,19 +263,23 @@ def _add_broken(root: Path, folder: Path, name: str, release: str, init: str) ->
     for prefix in ("vmlinuz", "config", "System.map"):
         (root / "boot" / f"{prefix}-{name}").hardlink_to(root / "boot" / f"{prefix}-{release}")
     (root / "usr/lib/modules" / name).symlink_to(release)
-    _write_initrd(root, folder, name, init)
+    write_initrd(root, folder, name, init)
 
 
-def _write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/init") -> None:
+def write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/init") -> None:
     """Write an initial RAM disk that only loads drivers, mounts the disk, and starts ``init``.
 
     Debian's own is 20 times as large, and an emulator takes many seconds to unpack it.
+
+    :raises CannotBuild: cpio or /bin/busybox is missing, or cpio fails
     """
+    if not _BUSYBOX.exists():
+        raise CannotBuild(f"{_BUSYBOX} is missing; install busybox-static")
     tree = folder / "initrd"
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "bin").mkdir(parents=True)
     (tree / "modules").mkdir()
-    shutil.copy("/bin/busybox", tree / "bin/busybox")
+    shutil.copy(_BUSYBOX, tree / "bin/busybox")
     files = _module_files(root, release)
     for file in files:
         shutil.copy(file, tree / "modules")
@@ -286,14 +289,12 @@ def _write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/ini
     script.write_text(text.replace("@INIT@", init))
     script.chmod(0o755)
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
-    packed = subprocess.run(
+    packed = _output_of(
         ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"],
         cwd=tree,
-        input="\n".join(names).encode(),
-        capture_output=True,
-        check=True,
+        given="\n".join(names).encode(),
     )
-    (root / "boot" / f"initrd.img-{release}").write_bytes(packed.stdout)
+    (root / "boot" / f"initrd.img-{release}").write_bytes(packed)
 
 
 def _module_files(root: Path, release: str) -> list[Path]:
@@ -377,6 +378,10 @@ def run(*command: str, cwd: Path | None = None) -> str:
 
 def run_with(command: Sequence[str], *, cwd: Path | None = None, given: bytes = b"") -> str:
     """Run a program with bytes on its stdin; return and raise as :func:`run`."""
+    return _output_of(command, cwd=cwd, given=given).decode(errors="replace")
+
+
+def _output_of(command: Sequence[str], *, cwd: Path | None, given: bytes) -> bytes:
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     try:
         done = subprocess.run(
@@ -395,4 +400,4 @@ def run_with(command: Sequence[str], *, cwd: Path | None = None, given: bytes = 
     if done.returncode:
         errors = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         raise CannotBuild(f"{command[0]} fails: {errors[-1]}")
-    return done.stdout.decode(errors="replace")
+    return done.stdout
