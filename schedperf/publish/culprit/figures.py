@@ -40,6 +40,10 @@ _EMPTY_WORDS = re.compile(r"\((?:R|TM)\)|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ .*
 _STEP_METHOD = "step from the side before, corrected by Holm"
 
 
+def _name_comparison(comparison_id: str) -> str:
+    return f"comparison {comparison_id[:ID_DIGITS]}"
+
+
 class Evidence(Struct, frozen=True, kw_only=True):
     """A record about a first bad commit, and the comparisons that it refers to.
 
@@ -56,14 +60,21 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
         :raises InputError: it was not given, or :func:`check_sides` rejects it
         """
-        name = f"comparison {measured.comparison[:ID_DIGITS]}"
-        comparison = self.comparisons.get(measured.comparison)
+        comparison = self.listed(measured.comparison)
+        check_sides(comparison, measured, _name_comparison(measured.comparison))
+        return comparison
+
+    def listed(self, comparison_id: str) -> Comparison:
+        """Return a comparison that the record lists.
+
+        :raises InputError: it was not given
+        """
+        comparison = self.comparisons.get(comparison_id)
         if comparison is None:
             raise InputError(
-                f"{name}: not found (the record of the first bad commit refers to it); copy its "
-                "JSON file to the record's directory"
+                f"{_name_comparison(comparison_id)}: not found (the record of the first bad commit "
+                "refers to it); copy its JSON file to the record's directory"
             )
-        check_sides(comparison, measured, name)
         return comparison
 
     @property

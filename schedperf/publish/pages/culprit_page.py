@@ -306,7 +306,7 @@ def _comparisons(evidence: Evidence, beliefs: Sequence[Belief]) -> Iterator[Beli
     culprit = evidence.culprit
     places = _places(evidence, (*culprit.regressed_on, *culprit.no_change_on))
     for comparison_id in culprit.comparisons:
-        comparison = evidence.comparisons[comparison_id]
+        comparison = evidence.listed(comparison_id)
         address = address_of(comparison_id)
         roles = [each.name for each in (*beliefs, *places) if each.address == address]
         text = f"{', '.join(roles)}; {_labels(comparison)}: {comparison.overall.verdict}"

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from schedperf.compare.json import read_comparison
 from schedperf.inputs.bundle.json import MOST_JSON_VALUES
 from schedperf.model.comparison import Comparison
-from schedperf.model.errors import SchedperfError
+from schedperf.model.errors import InputError, SchedperfError
 from schedperf.model.json_text import to_json
 from schedperf.publish.culprit.checks import with_checks
 from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.culprit.json import read_culprit
 from schedperf.publish.culprit.record import Culprit, Revert
+from schedperf.publish.pages.culprit_page import draw_culprit
 from schedperf.publish.pages.feed import ATOM
 from schedperf.publish.pages.publish import publish
 from tests.schedperf.publish.pages.canaries import HOST_NAME, Seeder, has_canary
@@ -105,6 +106,14 @@ def test_a_comparison_may_have_more_values_than_other_json(
     path = tmp_path / "compare.json"
     path.write_text(json.dumps({**json.loads(to_json(found)), "later": [0] * MOST_JSON_VALUES}))
     assert publish([path], site, now=FIRST).new == {f"c/{found.id[:16]}/": True}
+
+
+def test_a_page_without_a_listed_comparison_is_refused(
+    culprit: Culprit, found: Comparison, retested: Comparison
+) -> None:
+    evidence = Evidence(culprit=unretested(culprit), comparisons={found.id: found})
+    with pytest.raises(InputError, match=rf"\Acomparison {retested.id[:8]}[^\n]+: not found "):
+        draw_culprit(evidence, root="../../", version=1, bundles={})
 
 
 def test_no_file_contains_a_private_string(
