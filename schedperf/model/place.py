@@ -14,14 +14,17 @@ JIT = "[JIT]"
 _OF_PROCESS = f"{JIT} tid "
 # Suffix of the dso of code in an interrupt or softirq, which is not that of the interrupted task.
 _INTERRUPTS = " (interrupts)"
-# Names in brackets that are not kernel code: mappings of the kernel in processes, generated code,
-# and code of guests.
+# Names in brackets that are not kernel code: mappings of the kernel in processes, their memory,
+# generated code, and code of guests.
 _NO_KERNEL = frozenset(
     (
         *(UNKNOWN, JIT, "[vdso]", "[vsyscall]", "[uprobes]", "[vectors]", "[sigpage]"),
+        *("[vvar]", "[vvar_vclock]", "[heap]", "[stack]"),
         *("[hypervisor]", "[guest]", "[guest kernel]"),
     )
 )
+# Memory that a process has named, e.g. [anon:v8]; modules have no colon in their names.
+_NAMED_MEMORY = ":"
 
 
 class Place(NamedTuple):
@@ -109,4 +112,5 @@ def is_jit(dso: str) -> bool:
 @lru_cache(maxsize=1024)
 def is_kernel_dso(dso: str) -> bool:
     """Return whether a dso is the kernel, one of its modules or a BPF program."""
-    return dso.startswith("[") and dso not in _NO_KERNEL and not is_jit(dso)
+    is_other = dso in _NO_KERNEL or _NAMED_MEMORY in dso or is_jit(dso)
+    return dso.startswith("[") and not is_other

@@ -24,7 +24,15 @@ from schedperf_generators.features import BuildId, Machine
 from schedperf_generators.installed_perf import run_perf
 from schedperf_generators.kernel import MODULES_START, KernelImage, lay_out
 from schedperf_generators.perf_data import PerfData, write_perf_data
-from schedperf_generators.records import KERNEL_PID, Ksymbol, Mmap, Mmap2, Record
+from schedperf_generators.records import (
+    KERNEL_PID,
+    PROT_EXEC,
+    PROT_READ,
+    Ksymbol,
+    Mmap,
+    Mmap2,
+    Record,
+)
 from schedperf_generators.samples import (
     CONTEXT_KERNEL,
     CONTEXT_USER,
@@ -441,6 +449,28 @@ def test_without_stacks_there_are_the_places_of_samples_alone() -> None:
 
 def test_what_the_kernel_maps_into_processes_is_not_the_kernel() -> None:
     kernel = ("[kernel]", "[nf_conntrack]", "[bpf]")
-    mapped = ("[vdso]", "[vsyscall]", "[uprobes]", "[vectors]", "[sigpage]")
+    mapped = ("[vdso]", "[vsyscall]", "[uprobes]", "[vectors]", "[sigpage]", "[vvar]", "[heap]")
     others = ("[unknown]", "[JIT] tid 42", "[guest]", "[guest kernel]", "[hypervisor]", "libc.so.6")
     assert [dso for dso in (*kernel, *mapped, *others) if is_kernel_dso(dso)] == [*kernel]
+
+
+@pytest.mark.parametrize(
+    ("name", "protection"),
+    [
+        ("[heap]", PROT_READ),
+        ("[stack]", PROT_READ),
+        ("[stack:1000]", PROT_READ),
+        # perf reads them from /proc/PID/maps; a process gives them names.
+        ("[anon:v8]", PROT_READ | PROT_EXEC),
+        ("[anon_shmem:v8]", PROT_READ | PROT_EXEC),
+    ],
+)
+def test_memory_of_a_process_is_not_the_kernel(name: str, protection: int) -> None:
+    # With perf record -d, mappings of data are recorded; broken call chains lead into them.
+    mapped = Mmap2(pid=1000, start=0x5000, length=0x1000, path=name, protection=protection)
+    program = PROGRAM_AT + 8
+    recording = record([user(program, chain=(CONTEXT_USER, program, 0x5008))], mapped=[mapped])
+    placed = place_samples(recording, kallsyms())
+    [(caller, _)] = placed.frames(np.arange(1))
+    assert placed.places[caller].dso == name
+    assert not is_kernel_dso(name)
