@@ -81,7 +81,7 @@ class MetricRule(Struct, frozen=True, kw_only=True):
 
 Line = Annotated[str, Meta(min_length=1, max_length=LONGEST_LINE)]
 Lines = Annotated[tuple[Line, ...], Meta(max_length=MOST_LINES)]
-Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 MetricRules = Annotated[tuple[MetricRule, ...], Meta(max_length=MOST_RULES)]
 
 
@@ -138,7 +138,7 @@ class SourceEntry(Struct, frozen=True, kw_only=True):
     The keys are those of ``source`` in docs/bundle.md.
     """
 
-    commit: Annotated[str, Meta(pattern="^[0-9a-f]{40}([0-9a-f]{24})?$")]
+    commit: Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}([0-9a-f]{24})?\Z")]
     tree: Line | None = None
     ref: Line | None = None
     subject: Line | None = None

@@ -99,6 +99,7 @@ WRONG_KEYS: list[tuple[str, dict[str, Any], str]] = [
      '$.metric[0].better is "x" (expected "higher" or "lower")'),
     (MANIFEST, {"source": {"commit": "v6.12"}},
      '$.source.commit is "v6.12" (expected str matching'),
+    (MANIFEST, {"source": {"commit": f"{COMMIT}\n"}}, "$.source.commit is "),
     (MANIFEST, {"source": {}}, "$.source.commit is missing"),
     (MANIFEST, {"source": {"commit": COMMIT, "subject": "a\nb"}},
      '$.source: invalid "subject" (expected one line of printable text)'),
