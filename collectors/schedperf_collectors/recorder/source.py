@@ -41,7 +41,7 @@ _DATE = re.compile(
 
 _TEXTS = ("tree", "ref", "subject", "author", "committer", "describe", "vmlinux")
 _PATTERNS = {
-    "commit": (_COMMIT, "40 hexadecimal digits"),
+    "commit": (_COMMIT, "40 or 64 hexadecimal digits"),
     "build_id": (_BUILD_ID, "hexadecimal digits, as `file vmlinux` prints them"),
     "committed": (_DATE, "a date as `git log --format=%cI` prints it, e.g. 2026-11-21T10:00:00Z"),
 }
@@ -135,7 +135,7 @@ def _parse(content: bytes, where: str, folder: Path) -> Source:
         key: _check(key, given[key], where) for key in _KEYS if given.get(key) not in (None, [])
     }
     if "commit" not in source:
-        raise ValueError(f"{where}: commit is missing (expected 40 hexadecimal digits)")
+        raise ValueError(f"{where}: commit is missing (expected 40 or 64 hexadecimal digits)")
     if "committed" in source:
         # As ISO 8601 has it; git also prints "2026-11-21 10:00:00 +0100".
         date = source["committed"].replace(" ", "T", 1)

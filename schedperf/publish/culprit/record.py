@@ -20,7 +20,7 @@ KEY_DIGITS = 8
 
 
 _HASH = Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-CommitHash = Annotated[str, "hash, 40 hexadecimal digits", _HASH]
+CommitHash = Annotated[str, "hash, 40 or 64 hexadecimal digits", _HASH]
 ComparisonId = Annotated[str, "id of the comparison", Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 _PART_OF_ID = r"[!-;=?A-~]{1,200}"
 _BARE_ID = f"{_PART_OF_ID}@{_PART_OF_ID}"

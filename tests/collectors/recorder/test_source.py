@@ -73,7 +73,7 @@ def test_a_vmlinux_is_stored_as_its_build_id(tmp_path: Path) -> None:
         ('{"a":' * 100_000, "invalid JSON"),
         ("{}", "commit is missing"),
         ('{"comit": 1}', "unknown key 'comit' (expected one of commit"),
-        (text_of(commit="v6.12"), "invalid commit 'v6.12' (expected 40 hexadecimal digits)"),
+        (text_of(commit="v6.12"), "invalid commit 'v6.12' (expected 40 or 64 hexadecimal digits)"),
         (text_of(commit=12), "invalid commit '12'"),
         (text_of(subject="a\r\nBcc: x"), "invalid subject 'a\\r\\nBcc: x' (expected one line"),
         (text_of(subject="a\u202eb"), "invalid subject 'a\\u202eb'"),

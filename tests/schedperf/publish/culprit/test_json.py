@@ -83,6 +83,17 @@ def test_the_published_schema_is_the_records() -> None:
     jsonschema.validate(json.loads(write_culprit(whole())), found)
 
 
+@pytest.mark.parametrize("digits", [40, 64])
+def test_the_description_of_a_hash_names_its_lengths(digits: int) -> None:
+    document = json.loads(write_culprit(whole()))
+    document["tree"]["commit"] = "a" * digits
+    read = read_culprit(json.dumps(document).encode(), "c.json")
+    assert read.tree is not None
+    assert read.tree.commit == "a" * digits
+    described = document_schema(Culprit)["$defs"]["Commit"]["properties"]["commit"]  # type: ignore[index]
+    assert str(digits) in described["description"]
+
+
 def test_unknown_fields_are_ignored() -> None:
     document: Any = json.loads(write_culprit(whole()))
     document["tomorrow"] = document["bad"]["tomorrow"] = 1
