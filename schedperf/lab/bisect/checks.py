@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Test what a bisection relies on: that its ends differ, and that fresh boots reproduce a step.
+
+Boots are natural logarithms of values, one per boot, shape (boots,).
+"""
+
+import math
+from collections.abc import Sequence
+
+from schedperf.stats.welch import variance_of, welch_difference
+
+# Ends of a range differ if p is below, and the change at least, these.
+ENDS_P = 0.01
+SMALLEST_CHANGE = 0.01
+# Smallest standard deviation that is derived from boots: few of them may agree by chance.
+LEAST_SD = 0.002
+# Fresh boots per side at each look, and the one-sided p at which the look passes.
+LOOKS = ((4, 0.01), (8, 0.025), (12, 0.03))
+
+
+def pooled_sd(good: Sequence[float], bad: Sequence[float]) -> float:
+    """Return the standard deviation within the two ends, at least ``LEAST_SD``.
+
+    :param good: two boots or more; so is ``bad``
+    """
+    squares = sum(variance_of(boots) * (len(boots) - 1) for boots in (good, bad))
+    return max(LEAST_SD, math.sqrt(squares / (len(good) + len(bad) - 2)))
+
+
+def do_ends_differ(good: Sequence[float], bad: Sequence[float]) -> bool:
+    """Return whether two ends differ by 1% or more, with a two-sided p < 0.01 (Welch's test).
+
+    :param good: two boots or more; so is ``bad``
+    """
+    found = welch_difference(good, bad)
+    assert found.difference is not None
+    # Without variance there is no p; the difference is then exact.
+    is_large = abs(math.expm1(found.difference)) >= SMALLEST_CHANGE
+    return is_large and (found.p is None or found.p < ENDS_P)
+
+
+def reproduction_p(parent: Sequence[float], commit: Sequence[float], *, rises: bool) -> float:
+    """Return the one-sided p of a change in the expected direction (Welch's test).
+
+    :param parent: two fresh boots or more; so is ``commit``
+    :param rises: whether the commit is expected to have larger values than its parent
+    """
+    found = welch_difference(parent, commit)
+    assert found.difference is not None
+    is_expected = (found.difference > 0.0) == rises and found.difference != 0.0
+    two_sided = 0.0 if found.p is None else found.p
+    return two_sided / 2.0 if is_expected else 1.0 - two_sided / 2.0

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""schedperf.lab.bisect.checks: whether ends differ, and whether a step is reproduced."""
+
+import math
+
+import pytest
+import scipy
+
+from schedperf.lab.bisect.checks import LEAST_SD, do_ends_differ, pooled_sd, reproduction_p
+
+QUIET = [0.0, 0.002, -0.002, 0.001, -0.001, 0.0, 0.001, -0.001]
+NOISY = [0.0, 0.06, -0.06, 0.04, -0.04, 0.02, -0.02, 0.0]
+
+
+def moved(boots: list[float], change: float) -> list[float]:
+    return [value + math.log1p(change) for value in boots]
+
+
+def test_the_deviation_of_the_ends_is_pooled() -> None:
+    # Variances 2 and 0.5, with 1 and 2 degrees of freedom.
+    good, bad = [0.0, 2.0], [1.0, 1.0 + math.sqrt(0.75), 1.0 - math.sqrt(0.75)]
+    assert pooled_sd(good, bad) == pytest.approx(math.sqrt((2.0 + 1.5) / 3.0))
+
+
+def test_boots_that_agree_by_chance_have_the_least_deviation() -> None:
+    assert pooled_sd([1.0, 1.0], [2.0, 2.0]) == LEAST_SD
+
+
+@pytest.mark.parametrize(
+    ("boots", "change", "expected"),
+    [
+        (QUIET, 0.02, True),
+        (QUIET, -0.02, True),
+        # Significant, but smaller than 1%.
+        (QUIET, 0.008, False),
+        (NOISY, 0.03, False),
+        (NOISY, 0.10, True),
+        # No variance at all.
+        ([0.5, 0.5], 0.02, True),
+        ([0.5, 0.5], 0.0, False),
+    ],
+)
+def test_ends_differ(boots: list[float], change: float, expected: bool) -> None:  # noqa: FBT001 # a case
+    assert do_ends_differ(boots, moved(boots, change)) is expected
+
+
+def test_the_check_is_one_sided() -> None:
+    slower = moved(NOISY, 0.05)
+    alternatives = {True: "greater", False: "less"}
+    for rises, alternative in alternatives.items():
+        expected = scipy.stats.ttest_ind(slower, NOISY, equal_var=False, alternative=alternative)
+        assert reproduction_p(NOISY, slower, rises=rises) == pytest.approx(float(expected.pvalue))
+
+
+def test_a_check_of_values_without_variance_is_exact() -> None:
+    assert reproduction_p([1.0] * 4, [1.1] * 4, rises=True) == 0.0
+    assert reproduction_p([1.0] * 4, [1.1] * 4, rises=False) == 1.0
+    assert reproduction_p([1.0] * 4, [1.0] * 4, rises=True) == 1.0
