@@ -11,6 +11,7 @@ import click
 
 from schedperf.commands._better import BETTER, directions_of, warn_of_unknown_metrics
 from schedperf.commands._outputs import STDOUT, append_file, open_outputs, write_output
+from schedperf.commands._percentage import Percentage
 
 if TYPE_CHECKING:
     from schedperf.model.comparison import Comparison
@@ -28,40 +29,9 @@ Examples:
 
 # A comparison needs two.
 FEWEST_BUNDLES = 2
-LARGEST_PERCENTAGE = 0.5
 DEFAULT_FORMAT = "text"
 # The text report that is written beside a page.
 BESIDE = "text beside"
-
-
-class _Percentage(click.ParamType["float"]):
-    """A fraction given as ``3%`` or ``0.03``: above 0 and at most 0.5.
-
-    :param what: its name in messages
-    """
-
-    name = "percentage"
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        text = str(value).strip()
-        number = text.removesuffix("%")
-        try:
-            share = float(number) / (100.0 if number != text else 1.0)
-        except ValueError:
-            hint = "expected a percentage or a fraction, e.g. 3% or 0.03"
-            self.fail(f"invalid {self._what} {text!r} ({hint})", param, ctx)
-        if not 0.0 < share <= LARGEST_PERCENTAGE:
-            hint = f"; it means {share:.0%}" if share > LARGEST_PERCENTAGE else ""
-            limits = f"above 0% and at most {LARGEST_PERCENTAGE:.0%}"
-            self.fail(
-                f"{text!r} is out of range{hint} (expected {limits}, e.g. 3% or 0.03)", param, ctx
-            )
-        return share
 
 
 def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -104,7 +74,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 @click.option("--better", **BETTER)
 @click.option(
     "--margin",
-    type=_Percentage("margin"),
+    type=Percentage("margin"),
     default="3%",
     show_default=True,
     help="Set the equivalence margin: no-change requires a 90% CI within the margin and no "
@@ -120,7 +90,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 )
 @click.option(
     "--boot-sd",
-    type=_Percentage("standard deviation"),
+    type=Percentage("standard deviation"),
     help="Set the standard deviation between boots of one kernel, which results with one boot per "
     "side include.  [default: from --history, else 10%]",
 )
