@@ -284,7 +284,7 @@ def bring_results(folder: Path) -> None:
 
 
 def bring_commits(folder: Path) -> None:
-    """Bring a repository of two commits, each with the tag of a release."""
+    """Bring a repository of two commits, each with the tag of a release, and boots of both."""
     git = (
         "git",
         "-c",
@@ -295,9 +295,16 @@ def bring_commits(folder: Path) -> None:
         str(folder / "linux"),
     )
     subprocess.run(["git", "init", "--quiet", str(folder / "linux")], check=True)
-    for tag in ("v6.18", "v6.19"):
-        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", tag], check=True)
+    source = folder / "linux" / "kernel" / "sched" / "fair.c"
+    source.parent.mkdir(parents=True)
+    lines = ["commit,boot,value"]
+    for tag, value in (("v6.18", 100.0), ("v6.19", 90.0)):
+        source.write_text(tag)
+        subprocess.run([*git, "add", "kernel"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "-m", tag], check=True)
         subprocess.run([*git, "tag", tag], check=True)
+        lines += [f"{tag},{boot},{value + boot % 3}" for boot in range(20)]
+    (folder / "boots.csv").write_text("\n".join(lines) + "\n")
 
 
 def bring_memory_samples(folder: Path) -> None:
@@ -341,8 +348,9 @@ def test_examples_of_help_run(
     if name == "mail":
         make_site(folder / "outbox")
         make_outbox(folder / "outbox", make_message())
-    if name == "culprit":
+    if name in {"bisect", "culprit"}:
         bring_commits(folder)
+    if name == "culprit":
         # Of two kernels.
         regression(folder)
     if name == "night":

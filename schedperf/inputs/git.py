@@ -117,6 +117,11 @@ class Repository:
                 raise InputError(
                     f"{base}..{head}: reversed (expected older..newer); use {head}..{base}"
                 )
+            if self._ask("rev-parse", "--is-shallow-repository") == "true":
+                raise InputError(
+                    f"{base}..{head}: not connected in {self._path}, which is a shallow clone; "
+                    "run there: git fetch --unshallow"
+                )
             raise InputError(
                 f"{base}..{head}: {base} is not an ancestor of {head}; rebase the series"
             )
@@ -145,6 +150,23 @@ class Repository:
                 for each, (_, _, subject) in zip(hashes, lines, strict=True)
             ),
         ]
+
+    def touching(self, base: str, head: str, paths: Sequence[str]) -> set[str]:
+        """Return the hashes of the commits of :meth:`series` that change one of these paths.
+
+        A merge counts if it differs there from its first parent.
+
+        :param paths: relative to the repository
+        :raises InputError: there is no such commit, or none changes one of the paths
+        """
+        span = f"{self.resolve(base)}..{self.resolve(head)}"
+        found = set(self._ask("rev-list", "--first-parent", span, "--", *paths).split())
+        if not found:
+            raise InputError(
+                f"{', '.join(paths)}: not changed in {base}..{head} (expected a path that a commit "
+                "of the range changes); check the path"
+            )
+        return found
 
     def describe(self, commit: str, ref: str | None = None) -> dict[str, Any]:
         """Return the fields of a commit that a bundle stores, in the form of ``record --source``.

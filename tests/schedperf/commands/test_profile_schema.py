@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The JSON of ``schedperf profile`` and ``schedperf c2c``, and the published schemas of both."""
+"""The JSON of ``schedperf profile`` and ``schedperf c2c``, and the published schemas of records."""
 
 import json
 import subprocess
@@ -45,6 +45,7 @@ def follows_schema(capsys: Capture, command: str, *arguments: object) -> Any:
     [
         "schedperf.evidence.c2c.record:C2cDocument",
         "schedperf.evidence.profile.document:ProfileDocument",
+        "schedperf.lab.bisect.document:BisectDocument",
     ],
 )
 def test_the_published_schemas_are_those_that_are_made(record: str) -> None:

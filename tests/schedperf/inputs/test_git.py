@@ -65,6 +65,20 @@ def test_of_a_merge_the_first_parent_is_followed(git: Git, repository: Repositor
         repository.series("side", "HEAD")
 
 
+def test_commits_that_touch_a_path(git: Git, repository: Repository, tmp_path: Path) -> None:
+    git("checkout", "--quiet", "-b", "side", "c1")
+    (tmp_path / "repository" / "other").write_text("x\n")
+    git("add", "other")
+    git("commit", "--quiet", "-m", "side: change")
+    git("checkout", "--quiet", "main")
+    git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
+    assert repository.touching("c0", "HEAD", ["other"]) == {git("rev-parse", "HEAD")}
+    named = {git("rev-parse", name) for name in ("c1", "c2", "c3")}
+    assert repository.touching("c0", "HEAD", ["file"]) == named
+    with pytest.raises(InputError, match=r"gone: not changed in c0\.\.HEAD .* check the path"):
+        repository.touching("c0", "HEAD", ["gone"])
+
+
 @pytest.mark.parametrize(
     ("base", "head", "problem"),
     [

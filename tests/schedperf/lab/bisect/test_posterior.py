@@ -27,7 +27,7 @@ def by_formula(boots: Mapping[int, Sequence[float]], split: int, sd: float) -> f
     squares += sum((value - means[1]) ** 2 for value in after)
     total = len(before) + len(after)
     power = -(PRIOR_BOOTS + total - 2) / 2
-    return (4 * sd**2 + squares) ** power / math.sqrt(len(before) * len(after))
+    return float((4 * sd**2 + squares) ** power / math.sqrt(len(before) * len(after)))
 
 
 def test_values_computed_by_hand() -> None:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Format the result of ``schedperf bisect`` as text."""
+
+from collections.abc import Iterator, Sequence
+
+from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.document import BisectDocument, Candidate, Change, NamedCommit, OpenRange
+from schedperf.lab.bisect.posterior import LEADING
+from schedperf.lab.bisect.rule import SURE, Check
+from schedperf.model.text import clean_line, cut
+from schedperf_reports.words.quantities import format_change, format_interval, format_p
+
+_LABEL_COLUMNS = 18
+_HASH_DIGITS = 12
+_LONGEST_SUBJECT = 60
+# Lines with a bar are as long as those of a mail.
+_LONGEST_BESIDE_BAR = 30
+_BAR_COLUMNS = 20
+_MOST_BARS = 10
+# Smaller probabilities would be printed as 0.
+_LEAST_SHOWN = 0.0005
+_BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{_HASH_DIGITS}}  boots"
+
+
+def format_document(document: BisectDocument) -> str:
+    """Return the result as text: what to boot next, what is named, and the probabilities."""
+    lines = (
+        f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip() for label, text in _lines(document)
+    )
+    bars = _bars(document.candidates) if document.status in {"more-boots", "withheld"} else ()
+    return "".join(f"{line}\n" for line in (*lines, *bars))
+
+
+def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
+    if document.next is not None and document.status == "more-boots":
+        yield "next", f"{_name(document.next.commit)}, {_count(document.next.boots)}"
+        yield "why", _why(document)
+    for named in document.named:
+        yield from _named_lines(named, document)
+    for open_range in document.open:
+        yield from _open_lines(open_range)
+    if document.status == "withheld" and not document.open:
+        yield "withheld", _why_withheld(document)
+    if document.status == "no-change":
+        yield "no change", "good and bad do not differ significantly by 1% or more"
+    untestable = f", {len(document.untestable)} untestable" if document.untestable else ""
+    yield "range", f"{_span(document.good, document.bad)}, {document.commits} commits{untestable}"
+    if document.change is not None:
+        yield "whole change", _change(document.change)
+    yield "boots", f"{document.boots}, first boots included"
+
+
+def _why(document: BisectDocument) -> str:
+    boots = document.next
+    assert boots is not None
+    if boots.phase == "ends":
+        return "to find out whether good and bad differ"
+    if boots.suspect is not None:
+        return f"check of {_hash(boots.suspect)} on fresh boots, in turns with its parent"
+    leading = document.candidates[0]
+    if leading.probability > LEADING:
+        return f"it has fewer boots, of {_hash(leading.commits[-1])} and its parent"
+    return "half of the probability is of this commit and those before it"
+
+
+def _why_withheld(document: BisectDocument) -> str:
+    if not document.candidates:
+        return "too few boots of good and bad"
+    leading = document.candidates[0]
+    text = f"{_set(leading.commits)} has a probability of {leading.probability:.3f}"
+    if leading.probability < SURE:
+        return f"{text} (expected {SURE} or more)"
+    return f"{text}, but no fresh boots of it and its parent"
+
+
+def _named_lines(named: NamedCommit, document: BisectDocument) -> Iterator[tuple[str, str]]:
+    yield "first bad commit", _set(named.commits)
+    yield "probability", f">= {SURE}; {_check(named.check)}"
+    whole = "" if document.change is None else f" of {format_change(document.change.ratio)}"
+    yield "change", f"{_change(named.change)}; explains {format_change(named.change.ratio)}{whole}"
+
+
+def _open_lines(open_range: OpenRange) -> Iterator[tuple[str, str]]:
+    ends = _span(open_range.good, open_range.bad)
+    yield "withheld", f"{ends}: the ends differ, but no commit is named"
+    yield "leading", f"{_set(open_range.commits)}, probability {open_range.probability:.3f}"
+    if open_range.check is not None:
+        yield "", f"not reproduced: {_check(open_range.check)}"
+
+
+def _check(check: Check) -> str:
+    return f"{check.boots} + {check.boots} fresh boots, p = {format_p(check.p)}"
+
+
+def _change(change: Change) -> str:
+    interval = format_interval(change.ci_low, change.ci_high)
+    counts = f"n = {change.older_boots} + {change.newer_boots} boots"
+    return f"{format_change(change.ratio)} {interval} ({counts})"
+
+
+def _bars(candidates: Sequence[Candidate]) -> Iterator[str]:
+    """Yield a bar for each of the most probable commits; nothing while all are equal."""
+    if not candidates or candidates[0].probability == candidates[-1].probability:
+        return
+    yield _BARS_HEADING
+    shown = [each for each in candidates if each.probability >= _LEAST_SHOWN]
+    for each in shown[:_MOST_BARS]:
+        bar = "#" * round(_BAR_COLUMNS * each.probability)
+        commit = each.commits[-1]
+        subject = clean_line(cut(commit.subject, _LONGEST_BESIDE_BAR))
+        yield (
+            f"{each.probability:<6.3f}{bar:<{_BAR_COLUMNS}}  {_hash(commit)}  {each.boots:>5}  "
+            f"{subject}"
+        )
+    if len(shown) > _MOST_BARS:
+        yield "…: --json lists more"
+
+
+def _set(commits: Sequence[Commit]) -> str:
+    others = [*map(_hash, commits[:-1])]
+    text = _name(commits[-1])
+    return f"{text}, or untestable before it: {', '.join(others)}" if others else text
+
+
+def _name(commit: Commit) -> str:
+    return f'{_hash(commit)} ("{cut(commit.subject, _LONGEST_SUBJECT)}")'
+
+
+def _count(boots: int) -> str:
+    return f"{boots} boot{'s' * (boots > 1)}"
+
+
+def _span(good: Commit, bad: Commit) -> str:
+    return f"{_hash(good)}..{_hash(bad)}"
+
+
+def _hash(commit: Commit) -> str:
+    return commit.hash[:_HASH_DIGITS]
