@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -317,6 +317,15 @@ def bring_memory_samples(folder: Path) -> None:
         (folder / f"{side}.data").write_bytes(write_perf_data(run.perf_data()))
 
 
+# What brings the inputs of a command's examples.
+BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
+    "bisect": (bring_commits,),
+    # The bundles of a regression are of two kernels.
+    "culprit": (bring_commits, regression),
+    "import": (bring_results,),
+}
+
+
 @pytest.mark.system
 @pytest.mark.parametrize(
     "name",
@@ -343,16 +352,11 @@ def test_examples_of_help_run(
         bring_inputs(folder)
     if any("base.data" in example for example in examples):
         bring_memory_samples(folder)
-    if name == "import":
-        bring_results(folder)
+    for bring in BRINGS.get(name, ()):
+        bring(folder)
     if name == "mail":
         make_site(folder / "outbox")
         make_outbox(folder / "outbox", make_message())
-    if name in {"bisect", "culprit"}:
-        bring_commits(folder)
-    if name == "culprit":
-        # Of two kernels.
-        regression(folder)
     if name == "night":
         text = (REPOSITORY / "docs" / "night.md").read_text()
         (folder / "night.toml").write_text(text.split("```toml\n")[1].split("```")[0])

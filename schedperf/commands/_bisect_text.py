@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.document import BisectDocument, Candidate, Change, NamedCommit, OpenRange
 from schedperf.lab.bisect.posterior import LEADING
-from schedperf.lab.bisect.rule import SURE, Check
+from schedperf.lab.bisect.rule import MOST_BOOTS, SURE, Check
 from schedperf.model.text import clean_line, cut
 from schedperf_reports.words.quantities import format_change, format_interval, format_p
 
@@ -27,8 +27,7 @@ def format_document(document: BisectDocument) -> str:
     lines = (
         f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip() for label, text in _lines(document)
     )
-    bars = _bars(document.candidates) if document.status in {"more-boots", "withheld"} else ()
-    return "".join(f"{line}\n" for line in (*lines, *bars))
+    return "".join(f"{line}\n" for line in (*lines, *_bars(document.candidates)))
 
 
 def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
@@ -54,7 +53,7 @@ def _why(document: BisectDocument) -> str:
     boots = document.next
     assert boots is not None
     if boots.phase == "ends":
-        return "to find out whether good and bad differ"
+        return f"to find out whether {_hash(boots.good)} and {_hash(boots.bad)} differ"
     if boots.suspect is not None:
         return f"check of {_hash(boots.suspect)} on fresh boots, in turns with its parent"
     leading = document.candidates[0]
@@ -84,7 +83,9 @@ def _open_lines(open_range: OpenRange) -> Iterator[tuple[str, str]]:
     ends = _span(open_range.good, open_range.bad)
     yield "withheld", f"{ends}: the ends differ, but no commit is named"
     yield "leading", f"{_set(open_range.commits)}, probability {open_range.probability:.3f}"
-    if open_range.check is not None:
+    if open_range.check is None:
+        yield "", f"the limit of {MOST_BOOTS} boots is reached"
+    else:
         yield "", f"not reproduced: {_check(open_range.check)}"
 
 

@@ -48,6 +48,8 @@ class NextBoots(Struct, frozen=True, kw_only=True):
     suspect: Annotated[
         Commit | None, "commit whose probability reached 0.99; null outside of a check"
     ]
+    good: Annotated[Commit, "older end of the range that is searched now"]
+    bad: Annotated[Commit, "newer end of this range"]
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -101,7 +103,9 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
         float | None, "product of the ratios of the named commits; null if none is named"
     ]
     candidates: Annotated[
-        tuple[Candidate, ...], "the 100 most probable ones, most probable first; empty at first"
+        tuple[Candidate, ...],
+        "the 100 most probable ones, most probable first; empty while the ends have less than 2 "
+        "usable boots, and if nothing is left to search",
     ]
     named: Annotated[tuple[NamedCommit, ...], "in the order in which they were found"]
     open: tuple[OpenRange, ...]
@@ -161,10 +165,10 @@ def make_document(
         boots=bisection.spent(0, len(groups) - 1),
         not_used=not_used,
         status=status if visit is None or is_final else "more-boots",
-        next=None if visit is None else _next_boots(groups, visit),
+        next=None if visit is None else _next_boots(groups, bisection, visit),
         change=_change(bisection, 0, len(groups) - 1),
         explained=math.prod(each.change.ratio for each in named) if named else None,
-        candidates=_candidates(groups, bisection),
+        candidates=_candidates(groups, bisection) if is_open else (),
         named=named,
         open=tuple(
             OpenRange(
@@ -179,12 +183,16 @@ def make_document(
     )
 
 
-def _next_boots(groups: Sequence[tuple[Commit, ...]], visit: Visit) -> NextBoots:
+def _next_boots(
+    groups: Sequence[tuple[Commit, ...]], bisection: Bisection, visit: Visit
+) -> NextBoots:
     return NextBoots(
         commit=groups[visit.commit][-1],
         boots=visit.boots,
         phase=visit.phase,
         suspect=None if visit.suspect is None else groups[visit.suspect][-1],
+        good=groups[bisection.first][-1],
+        bad=groups[bisection.last][-1],
     )
 
 

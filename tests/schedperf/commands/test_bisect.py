@@ -118,9 +118,13 @@ def record(ask: Next, *options: str, status: int | None = MORE) -> Any:
 def follow(ask: Next, lab: Lab, git: Git, *options: str) -> Any:
     """Make the boots that the command asks for, until it asks for none; return its record."""
     while (asked := (found := record(ask, *options, status=None))["next"]) is not None:
-        number = int(git("describe", "--tags", asked["commit"]["hash"]).removeprefix("v"))
-        lab.boot(asked["commit"]["hash"][:12], number, asked["boots"])
+        lab.boot(asked["commit"]["hash"][:12], number_of(git, asked), asked["boots"])
     return found
+
+
+def number_of(git: Git, asked: Any) -> int:
+    """Return the number of the commit to boot next."""
+    return int(git("describe", "--tags", asked["commit"]["hash"]).removeprefix("v"))
 
 
 def test_the_boots_that_it_asks_for_lead_to_the_first_bad_commit(
@@ -149,8 +153,8 @@ def test_it_begins_with_the_ends(ask: Next, lab: Lab, git: Git) -> None:
     printed = ask()
     assert printed.splitlines() == [
         f'next              {hashes[0]} ("change 0"), 3 boots',
-        "why               to find out whether good and bad differ",
-        f"range             {'..'.join(hashes)}, 12 commits",
+        f"why               to find out whether {hashes[0]} and {hashes[1]} differ",
+        f"range             {hashes[0]}..{hashes[1]}, 12 commits",
         "boots             0, first boots included",
     ]
     lab.boot("v0", 0, 3)
@@ -253,6 +257,38 @@ def test_a_step_that_is_not_reproduced_is_withheld(ask: Next, lab: Lab, tmp_path
     assert "not reproduced: 12 + 12 fresh boots, p = " in printed
     [part] = record(ask, status=WITHHELD)["open"]
     assert part["commits"][0]["subject"] == f"change {CAUSE}"
+
+
+def test_a_search_that_reaches_the_limit_is_withheld(ask: Next, tmp_path: Path) -> None:
+    # Each commit changes the result a little.
+    lab = Lab(tmp_path / "boots.csv", dict.fromkeys(range(1, COMMITS), 1.01))
+    for number in range(COMMITS):
+        lab.boot(f"v{number}", number, 12)
+    printed = ask(status=WITHHELD)
+    assert "the ends differ, but no commit is named" in printed
+    assert "the limit of 140 boots is reached" in printed
+    [part] = record(ask, status=WITHHELD)["open"]
+    assert part["check"] is None
+    assert part["probability"] < 0.99
+
+
+def test_after_a_name_the_parts_of_the_range_are_searched(ask: Next, lab: Lab, git: Git) -> None:
+    for name in (CAUSE - 1, CAUSE):
+        lab.boot(f"v{name}", name, 2)
+    boot_ends(lab, CAUSE - 2)
+    while (asked := record(ask)["next"])["phase"] == "search":
+        lab.boot(f"v{number_of(git, asked)}", number_of(git, asked), asked["boots"])
+    for _ in range(4):
+        for name in (CAUSE - 1, CAUSE):
+            lab.boot(f"v{name}", name)
+    found = record(ask)
+    assert [each["commits"][0]["subject"] for each in found["named"]] == [f"change {CAUSE}"]
+    good, bad = (git("rev-parse", "--short=12", f"v{name}") for name in (0, CAUSE - 1))
+    printed = ask()
+    assert f"why               to find out whether {good} and {bad} differ\n" in printed
+    assert "\nfirst bad commit  " in printed
+    # A name stands when no more boots can be made.
+    assert record(ask, "--final", status=0)["status"] == "named"
 
 
 def test_untestable_commits_are_named_with_the_one_that_can_be_tested(
