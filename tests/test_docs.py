@@ -297,14 +297,14 @@ def bring_commits(folder: Path) -> None:
     subprocess.run(["git", "init", "--quiet", str(folder / "linux")], check=True)
     source = folder / "linux" / "kernel" / "sched" / "fair.c"
     source.parent.mkdir(parents=True)
-    lines = ["commit,boot,value"]
-    for tag, value in (("v6.18", 100.0), ("v6.19", 90.0)):
+    values = {"v6.18": 100, "v6.19": 90}
+    for tag in values:
         source.write_text(tag)
         subprocess.run([*git, "add", "kernel"], check=True)
         subprocess.run([*git, "commit", "--quiet", "-m", tag], check=True)
         subprocess.run([*git, "tag", tag], check=True)
-        lines += [f"{tag},{boot},{value + boot % 3}" for boot in range(20)]
-    (folder / "boots.csv").write_text("\n".join(lines) + "\n")
+    boots = [f"{tag},{boot},{values[tag] + boot % 3}\n" for boot in range(20) for tag in values]
+    (folder / "boots.csv").write_text("commit,boot,value\n" + "".join(boots))
 
 
 def bring_memory_samples(folder: Path) -> None:

@@ -32,7 +32,7 @@ def format_document(document: BisectDocument) -> str:
 
 def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
     if document.next is not None and document.status == "more-boots":
-        yield "next", f"{_name(document.next.commit)}, {_count(document.next.boots)}"
+        yield "next", f"{_name(document.next.commit)}, {_count(document.next.boots, 'boot')}"
         yield "why", _why(document)
     for named in document.named:
         yield from _named_lines(named, document)
@@ -42,8 +42,9 @@ def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
         yield "withheld", _why_withheld(document)
     if document.status == "no-change":
         yield "no change", "good and bad do not differ significantly by 1% or more"
+    commits = _count(document.commits, "commit")
     untestable = f", {len(document.untestable)} untestable" if document.untestable else ""
-    yield "range", f"{_span(document.good, document.bad)}, {document.commits} commits{untestable}"
+    yield "range", f"{_span(document.good, document.bad)}, {commits}{untestable}"
     if document.change is not None:
         yield "whole change", _change(document.change)
     yield "boots", f"{document.boots}, first boots included"
@@ -127,8 +128,8 @@ def _name(commit: Commit) -> str:
     return f'{_hash(commit)} ("{cut(commit.subject, _LONGEST_SUBJECT)}")'
 
 
-def _count(boots: int) -> str:
-    return f"{boots} boot{'s' * (boots > 1)}"
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number > 1)}"
 
 
 def _span(good: Commit, bad: Commit) -> str:
