@@ -17,6 +17,8 @@ Status = Literal["named", "no-change", "withheld", "more-boots"]
 MOST_CANDIDATES = 100
 # Fewest boots of a commit for an interval.
 _FEWEST = 2
+# Bounds of intervals of absurd values are cut here, before they overflow a float.
+_LARGEST_LOG = 700.0
 
 Commits = Annotated[
     tuple[Commit, ...],
@@ -224,12 +226,16 @@ def _change(bisection: Bisection, older: int, newer: int) -> Change | None:
     assert found.ci_low is not None
     assert found.ci_high is not None
     return Change(
-        ratio=math.exp(found.difference),
-        ci_low=math.exp(found.ci_low),
-        ci_high=math.exp(found.ci_high),
+        ratio=_ratio(found.difference),
+        ci_low=_ratio(found.ci_low),
+        ci_high=_ratio(found.ci_high),
         older_boots=len(sides[0]),
         newer_boots=len(sides[1]),
     )
+
+
+def _ratio(log: float) -> float:
+    return math.exp(min(max(log, -_LARGEST_LOG), _LARGEST_LOG))
 
 
 def _required_change(bisection: Bisection, older: int, newer: int) -> Change:

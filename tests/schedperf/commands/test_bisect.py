@@ -324,6 +324,14 @@ def test_a_given_deviation_is_used(ask: Next, lab: Lab) -> None:
     assert given < estimated
 
 
+def test_absurd_values_do_not_overflow(ask: Next, lab: Lab) -> None:
+    lines = [
+        f"{name},{boot},1e{150 - 300 * (boot % 2)}\n" for name in ("v0", "v12") for boot in range(4)
+    ]
+    lab.path.write_text("commit,boot,value\n" + "".join(lines))
+    assert record(ask)["change"]["ci_high"] > 1e300
+
+
 def test_other_boots_are_named_and_not_used(
     folder: Path, lab: Lab, git: Git, capsys: Capture
 ) -> None:
