@@ -56,7 +56,7 @@ def _why(document: BisectDocument) -> str:
     if boots.phase == "ends":
         return f"to find out whether {_hash(boots.good)} and {_hash(boots.bad)} differ"
     if boots.suspect is not None:
-        return f"check of {_hash(boots.suspect)} on fresh boots, in turns with its parent"
+        return f"check of {_hash(boots.suspect)} on fresh boots, interleaved with its parent"
     leading = document.candidates[0]
     if leading.probability > LEADING:
         return f"it has fewer boots, of {_hash(leading.commits[-1])} and its parent"

@@ -22,8 +22,8 @@ _LARGEST_LOG = 700.0
 
 Commits = Annotated[
     tuple[Commit, ...],
-    "one commit; or several, oldest first, that cannot be told apart because only the last one can "
-    "be tested",
+    "one commit; or several, oldest first, that cannot be distinguished because only the last one "
+    "can be tested",
 ]
 Probability = Annotated[float, "probability that the first bad commit is among them, from 0 to 1"]
 
@@ -116,7 +116,7 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
 def group_commits(
     commits: Sequence[Commit], untestable: Collection[str]
 ) -> list[tuple[Commit, ...]]:
-    """Return the sets of commits that boots can tell apart, oldest first.
+    """Return the sets of commits that boots can distinguish, oldest first.
 
     Each set ends with a commit that can be tested; the others of the set, before it, cannot.
 

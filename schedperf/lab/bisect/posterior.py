@@ -51,7 +51,7 @@ def split_probabilities(boots: Boots, weights: Floats, sd: float) -> Floats:
     residual = np.maximum(squares - sum1**2 / n1 - sum2**2 / n2, 0.0)
     degrees = PRIOR_BOOTS + counts.sum() - 2.0
     log_p = -0.5 * degrees * np.log(PRIOR_BOOTS * sd**2 + residual) - 0.5 * np.log(n1 * n2)
-    # Commits between two tested ones cannot be told apart.
+    # Commits between two tested ones cannot be distinguished.
     log_p = np.repeat(log_p, np.diff(tested)) + np.log(weights)
     p = np.exp(log_p - log_p.max())
     return np.asarray(p / p.sum())

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Search the first bad commits of a range: which commit to boot next, and when to name one.
 
-The search measures both ends, then boots the commit that tells most, until one commit has a
-probability of 99%. Then the commit and its parent are booted in turns: if these fresh boots show
-the same change, the commit is named, and both parts of the range are searched for further causes.
+The search measures both ends, then boots the commit that divides the probability in halves, until
+one commit has a probability of 99%. Then this commit and its parent are booted, interleaved: if
+these fresh boots show the same change, the commit is named, and both parts of the range are
+searched for further causes.
 Everything follows from the boots and their order::
 
     bisection = Bisection(np.ones(512))
@@ -192,7 +193,7 @@ class Bisection:
         yield from self._search_part(commit, last, (END_BOOTS,))
 
     def _check(self, first: int, commit: int, last: int) -> Search[Check]:
-        """Boot a commit and its parent in turns until a look passes; return the last look."""
+        """Boot a commit and its parent, interleaved, until a look passes; return the last look."""
         part = self._part(first, last).items()
         before = fmean(value for each, boots in part if each < commit for value in boots)
         after = fmean(value for each, boots in part if each >= commit for value in boots)

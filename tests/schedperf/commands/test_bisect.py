@@ -196,7 +196,7 @@ def test_a_check_says_what_it_is_for(ask: Next, lab: Lab, git: Git) -> None:
     suspect = git("rev-parse", "--short=12", f"v{CAUSE}")
     printed = ask()
     assert (
-        f"why               check of {suspect} on fresh boots, in turns with its parent\n"
+        f"why               check of {suspect} on fresh boots, interleaved with its parent\n"
         in printed
     )
     assert record(ask)["next"]["suspect"]["subject"] == f"change {CAUSE}"

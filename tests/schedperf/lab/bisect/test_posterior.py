@@ -39,7 +39,7 @@ def test_values_computed_by_hand() -> None:
     assert split_probabilities(boots, equal(2), SD) == pytest.approx(expected)
 
 
-def test_commits_between_tested_ones_cannot_be_told_apart() -> None:
+def test_commits_between_tested_ones_cannot_be_distinguished() -> None:
     boots = {0: [0.0, 0.01], 3: [0.01, 0.0], 6: [0.1, 0.11]}
     p = split_probabilities(boots, equal(6), SD)
     assert p[:3] == pytest.approx([p[0]] * 3)

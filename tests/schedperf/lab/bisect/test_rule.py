@@ -42,7 +42,7 @@ def finish(bisection: Bisection, boot: Boot) -> Bisection:
     return bisection
 
 
-def test_the_ends_are_measured_first_in_turns_and_new_builds_get_one_boot_more() -> None:
+def test_the_ends_are_measured_first_interleaved_and_new_builds_get_one_boot_more() -> None:
     boot = lab({5: 1.1})
     bisection = Bisection(np.ones(9), SD)
     visits = []
@@ -74,7 +74,7 @@ def test_the_first_boot_of_each_commit_has_no_effect_but_counts() -> None:
     assert [step.commit for step in found.steps] == [11]
 
 
-def test_a_step_is_named_after_fresh_boots_of_it_and_its_parent_in_turns() -> None:
+def test_a_step_is_named_after_fresh_boots_of_it_and_its_parent_interleaved() -> None:
     boot = lab({11: 1.08})
     bisection = Bisection(np.ones(17), SD)
     checked = []
