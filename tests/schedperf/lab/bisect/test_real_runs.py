@@ -5,6 +5,9 @@ import csv
 
 import numpy as np
 
+from schedperf.commands._bisect_text import format_document
+from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.document import make_document
 from schedperf.lab.bisect.rule import SURE, Bisection
 from tests.shared_data import shared
 
@@ -25,6 +28,10 @@ def test_the_commit_that_he_named_is_the_most_probable_but_it_lacks_fresh_boots(
     assert 1 + probabilities.argmax() == CLAIMED
     assert probabilities.max() >= SURE
     assert bisection.steps == []
-    # The ends have 2 boots each, without the first ones.
-    assert bisection.visit is not None
-    assert bisection.visit.phase == "ends"
+    groups = [(Commit(hash=f"{OLDEST - index:040}", subject=""),) for index in range(OLDEST + 1)]
+    document = make_document(groups, bisection, {}, is_final=True)
+    assert document.status == "withheld"
+    assert document.candidates[0].commits == groups[CLAIMED]
+    printed = format_document(document).splitlines()[0]
+    assert printed.startswith("withheld          000000000000 ")
+    assert printed.endswith("but no fresh boots of it and its parent")
