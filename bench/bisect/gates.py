@@ -3,13 +3,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from bench.bisect.measure import OURS, Outcome, Score
-from bench.bisect.worlds import ONE_STEP, TWO_STEPS, WANDERING, Cell
+from bench.bisect.worlds import NO_STEP, ONE_STEP, TWO_STEPS, WANDERING, Cell
 from schedperf.lab.bisect.rule import SURE
 
 MOST_WRONG = 0.005
 MOST_WRONG_WANDERING = 0.01
+# Share of trials in which a commit is named although none changes anything.
+MOST_NAMED = 0.001
 # Share of trials of one step without a name, by the size of the change.
 MOST_SILENT: Mapping[float, float] = {0.03: 0.25, 0.05: 0.05}
 # Share of trials of two steps of this size in which both are named.
@@ -52,6 +55,10 @@ def check_outcomes(outcomes: Outcomes) -> Iterator[Check]:
     scores = {cell: own_score(outcome) for cell, outcome in outcomes.items()}
     for world in dict.fromkeys(cell.world for cell in scores):
         of_world = [score for cell, score in scores.items() if cell.world == world]
+        if world == NO_STEP:
+            named = 1.0 - fmean(score.silent for score in of_world)
+            yield Check(name="a commit named, no step", value=named, limit=MOST_NAMED)
+            continue
         limit = MOST_WRONG_WANDERING if world == WANDERING else MOST_WRONG
         yield Check(name=f"wrong among named, {world.name}", value=_wrong(of_world), limit=limit)
     right = 1.0 - _wrong(list(scores.values()))

@@ -48,6 +48,7 @@ class World:
 
 ONE_STEP = World(name="one step")
 TWO_STEPS = World(name="two equal steps", steps=(1.0, 1.0))
+NO_STEP = World(name="no step", steps=())
 WANDERING = World(name="wandering machine", noise="wandering")
 WORLDS = (
     ONE_STEP,
@@ -60,6 +61,7 @@ WORLDS = (
     World(name="5% outliers", noise="outliers"),
     World(name="bimodal boots", noise="bimodal"),
     WANDERING,
+    NO_STEP,
 )
 
 

@@ -11,7 +11,17 @@ import pytest
 from bench.bisect.__main__ import SEED, main
 from bench.bisect.gates import check_outcomes, own_score
 from bench.bisect.measure import OURS, Outcome, Score, measure_cell
-from bench.bisect.worlds import BOOT_SD, ONE_STEP, TWO_STEPS, WORLDS, Cell, Lab, World, labs
+from bench.bisect.worlds import (
+    BOOT_SD,
+    NO_STEP,
+    ONE_STEP,
+    TWO_STEPS,
+    WORLDS,
+    Cell,
+    Lab,
+    World,
+    labs,
+)
 
 TRIALS = 40
 SMALL = Cell(world=ONE_STEP, commits=16, change=0.10)
@@ -108,6 +118,8 @@ def scored(**fields: float) -> Outcome:
             {"complete": 0.9},
             ["both steps named, 16 commits, +10%"],
         ),
+        (replace(SMALL, world=NO_STEP), {"silent": 1.0}, []),
+        (replace(SMALL, world=NO_STEP), {"silent": 0.99}, ["a commit named, no step"]),
         (replace(SMALL, commits=512, change=0.05), {"boots": 86.0}, ["boots, 512 commits, +5%"]),
     ],
 )
