@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check the answers of the search against the limits that docs/bisect.md states."""
+"""Check the error rates, the power and the boots of the search against limits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
