@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Report why the workload's tasks waited for a CPU or were blocked, in instrumented runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedperf.evidence.account.record import (
     SUB_PARTS,
@@ -48,6 +48,8 @@ MEANINGS: Mapping[DividedKind, str] = {
 }
 # A part for which only this reason is known is not divided.
 REST: SubPart = "other"
+# A contribution that is 0 as printed, with its whole interval.
+SMALL = "under 0.05 pp"
 
 
 def _name(row: DividedRow) -> str:
@@ -62,13 +64,24 @@ RATES: Rates[DividedRow] = Rates(
 )
 
 
+def list_parts(texts: Iterable[tuple[str, str]]) -> str:
+    """List parts with what each contributes; small ones are named only if all are small.
+
+    >>> list_parts([("system", "+9.0 pp [+8.1, +9.9]"), ("user", "under 0.05 pp")])
+    'system +9.0 pp [+8.1, +9.9]'
+    """
+    all_parts = list(texts)
+    large = [(name, text) for name, text in all_parts if text != SMALL]
+    return ", ".join(f"{name} {text}" for name, text in large or all_parts)
+
+
 def write_contribution(change: Contributed, *, has_interval: bool = True) -> str:
-    """Write what a part contributes: ``+80 pp [+71, +89]``, or ``under 0.05 pp``."""
+    """Write what a part contributes: ``+80 pp [+71, +89]``, or ``SMALL``."""
     interval = ""
     if has_interval and change.ci_low is not None and change.ci_high is not None:
         ends = f"{write_points(change.ci_low)}, {write_points(change.ci_high)}"
         if ends == "0, 0":
-            return "under 0.05 pp"
+            return SMALL
         is_wide = change.ci_high - change.ci_low > WIDEST
         interval = f" [{'too wide' if is_wide else ends}]"
     return f"{write_points(change.contribution)} pp{interval}"
@@ -88,13 +101,11 @@ def describe_divided(
             continue
         alone = ", no interval" if changes[0].ci_low is None else ""
         changes.sort(key=lambda change: -abs(change.contribution))
-        texts = [
-            f"{SUB_PART_NAMES[change.part]} {write_contribution(change)}" for change in changes
-        ]
+        texts = ((SUB_PART_NAMES[change.part], write_contribution(change)) for change in changes)
         missing = [SUB_PART_NAMES[reason] for reason in reasons if reason in point.missing]
         unknown = f"; {' and '.join(missing)}: not measured" if missing else ""
         yield (
-            f"{where}{part_names[part]}, in instrumented runs: {', '.join(texts)}{unknown} "
+            f"{where}{part_names[part]}, in instrumented runs: {list_parts(texts)}{unknown} "
             f"({n}{alone})"
         )
 

@@ -24,10 +24,11 @@ from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf.model.units import format_measure
-from schedperf.model.verdict import count_units
+from schedperf.model.verdict import SMALLEST_EFFECT, count_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.evidence._divided_waits import (
     describe_divided,
+    list_parts,
     tables_of_divided,
     write_contribution,
 )
@@ -168,7 +169,7 @@ def describe_point(point: AccountPoint, data: Account) -> Iterator[str]:
     If the tasks' waiting was only sampled, its lower bound is a line of its own.
     """
     where = _where(point, data.points)
-    parts = ", ".join(f"{PART_NAMES[part]} {text}" for part, text in contributions_of(point))
+    parts = list_parts((PART_NAMES[part], text) for part, text in contributions_of(point))
     sampled = sampled_of(point, data)
     missing = " or ".join(PART_NAMES[part] for part in missing_parts(point, data))
     unknown = f"; {missing}: not measured" if missing else ""
@@ -234,9 +235,15 @@ def count_sample(point: AccountPoint) -> str:
 
 
 def name_others(point: AccountPoint, data: Account) -> str:
-    """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or ""."""
+    """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or "".
+
+    If the busy time of base rose by less than 1%, nobody is named.
+    """
     waiting = sum(each.contribution for each in point.parts if each.part == "waiting")
-    return describe_others(point, data.others) if waiting > 0.0 else ""
+    at = point.side, point.workload, point.point
+    known = [row.of_busy for row in data.other_load if (row.side, row.workload, row.point) == at]
+    is_small = any(each and each.contribution < SMALLEST_EFFECT for each in known)
+    return describe_others(point, data.others) if waiting > 0.0 and not is_small else ""
 
 
 def _where(

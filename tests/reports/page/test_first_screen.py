@@ -17,7 +17,7 @@ from schedperf_reports.page.first_screen.drawings import MOST_LINES, draw_change
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
 from schedperf_reports.page.first_screen.screen import FirstScreen, draw_first_screen, title_of
 from schedperf_reports.page.first_screen.sentence import deciding_rows, describe_change
-from schedperf_reports.page.first_screen.why import NOT_IDENTIFIED
+from schedperf_reports.page.first_screen.why import CORRELATED
 from schedperf_reports.sections import shown_sections
 from tests.reports.comparison_records import overall_of
 from tests.schedperf.evidence.wakeup_latency.conftest import side_of, with_tail
@@ -280,20 +280,24 @@ def test_a_result_without_runs_has_no_drawing_of_them(make_row: MakeRow) -> None
     assert draw_strips(replace(make_row(), values_base=(), values_new=()), ("a", "b")) is None
 
 
-def test_cpu_time_per_operation_is_no_reason(compared_example: Callable[[str], Comparison]) -> None:
+def test_a_reason_that_is_a_small_part_of_the_picture_is_listed(
+    compared_example: Callable[[str], Comparison],
+) -> None:
     screen = draw(compared_example("deep-cgroup"))
-    assert screen.why.lead == NOT_IDENTIFIED
+    assert screen.why.lead == CORRELATED
     assert screen.time is not None
-    assert screen.time.title == "CPU time per message +22.0% (8 pairs)"
-    # Other counts of CPU time say the same once more.
-    assert [one.text for one in screen.why.reasons] == ["Worth a look: minor faults"]
-    assert all(one.is_weak for one in screen.why.reasons)
+    assert screen.time.title == "thread-time per message +19.7% (8 pairs)"
+    assert [one.text for one in screen.why.reasons] == [
+        "system time of the workload's tasks per message 1.177 us → 1.44 us",
+        "softirqs SCHED of the whole machine per second 56.34 → 68.92",
+    ]
+    assert not any(one.is_weak for one in screen.why.reasons)
 
 
 @pytest.mark.parametrize(
     ("name", "title"),
     [
-        ("deep-cgroup", "hackbench +21.8% · cgroup depth 0 → 8 · 6.18.44-fc-v595"),
+        ("deep-cgroup", "hackbench +21.1% · cgroup depth 0 → 8 · 6.18.44-fc-v595"),
         ("deep-cgroup-arm64", "hackbench inconclusive · cgroup depth 0 → 8 · 6.1.192-tip"),
     ],
 )
@@ -307,25 +311,25 @@ def test_the_first_screen_of_an_example_answers_each_question(
     compared_example: Callable[[str], Comparison],
 ) -> None:
     screen = draw(compared_example("deep-cgroup"))
-    assert screen.caption == "hackbench is 21.8% slower"
-    assert [value.text for value in screen.values] == ["1.737 s", "2.117 s"]
+    assert screen.caption == "hackbench is 21.1% slower"
+    assert [value.text for value in screen.values] == ["2.22 s", "2.689 s"]
     basis = screen.basis.replace("\N{NO-BREAK SPACE}", " ")
-    assert basis == "95% CI [+16.1%, +27.9%], n = 8 pairs"
+    assert basis == "95% CI [+9.2%, +34.3%], n = 8 pairs"
     assert screen.conditions == "one boot per side: boot-to-boot variance unknown"
     assert screen.facts == (
         ("hackbench -p -l 4000 -g 2", "cgroup depth 0 → 8"),
-        ("AMD EPYC, 2 CPUs, 1 node", "Linux 6.18.44-fc-v595", "2026-11-21"),
+        ("AMD EPYC, 2 CPUs, 1 node", "Linux 6.18.44-fc-v595", "2026-11-30"),
     )
     assert screen.comparable is True
-    assert screen.limits == "smallest detectable change 6.9% (80% power)"
+    assert screen.limits == "smallest detectable change 15.3% (80% power)"
     assert "PELT updates" in screen.unseen
     assert {cell.title: cell.text for cell in screen.cells} == {
         "Benchmarks": "1 of 1 worse",
         "Latency": "not measured",
-        "Scheduler": "3 of 41 changed",
-        "Profile": "0 of 57 changed",
+        "Scheduler": "2 of 42 changed",
+        "Profile": "0 of 58 changed",
         "Memory": "0 of 28 changed",
-        "Environment": "3 of 102 differ",
+        "Environment": "3 of 103 differ",
     }
 
 

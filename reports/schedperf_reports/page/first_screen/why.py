@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.account.record import ON_CPU, PARTS, Account
+from schedperf.evidence.account.record import ON_CPU, PARTS, Account, AccountPoint, Part
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import Finding, data_of
@@ -76,7 +76,8 @@ class _Sized(Struct, frozen=True, kw_only=True):
 def explain(comparison: Comparison, states: Mapping[str, State], time: TimePicture | None) -> Why:
     """Return the first findings, and what to look at if none of them is a reason.
 
-    Changes that the picture shows are reasons that are not listed again.
+    The change that stands out in the picture is a reason that is not listed again. If only CPU time
+    changed, which repeats the result, the picture is enough.
 
     :param states: states of the sections, by name
     :param time: the picture of the tasks' time beside the list; None without one
@@ -86,7 +87,7 @@ def explain(comparison: Comparison, states: Mapping[str, State], time: TimePictu
     changed = has_changed(comparison)
     most = (MOST_REASONS if changed else MOST_OTHERS) - (time is not None)
     is_unknown = changed and all(_repeats_result(comparison, each) for each in reasons[: most + 1])
-    drawn = _rows_of_picture(comparison, time)
+    drawn = _rows_of_picture(comparison, time, all_parts=is_unknown)
     findings = [each for each in reasons if not drawn.intersection(each.evidence)]
     # Beside the picture, one row that may explain the result is enough.
     most_looks = most if time is None else 1
@@ -103,17 +104,27 @@ def explain(comparison: Comparison, states: Mapping[str, State], time: TimePictu
     )
 
 
-def _rows_of_picture(comparison: Comparison, time: TimePicture | None) -> set[str]:
-    """Return the anchors of the times that the picture shows: "account#new-0"."""
+def _rows_of_picture(
+    comparison: Comparison, time: TimePicture | None, *, all_parts: bool
+) -> set[str]:
+    """Return the anchors of the largest part of each point of the picture: "account#new-0".
+
+    :param all_parts: return those of all parts
+    """
     data = data_of(comparison.sections, Account)
     if data is None or time is None:
         return set()
-    places = {(point.side, point.workload, point.point) for point in time.points}
+    places = {(point.side, point.workload, point.point): point for point in time.points}
     return {
         f"{Account.section}#{row.row}"
         for row in data.rows
-        if row.kind in PARTS and (row.side, row.workload, row.point) in places
+        if (point := places.get((row.side, row.workload, row.point))) is not None
+        and row.kind in (PARTS if all_parts else (_largest_part(point),))
     }
+
+
+def _largest_part(point: AccountPoint) -> Part | None:
+    return max(point.parts, key=lambda part: abs(part.contribution)).part
 
 
 def _lead(comparison: Comparison, *, is_unknown: bool, is_empty: bool) -> str:
