@@ -43,10 +43,11 @@ def format_change(ratio: float | None) -> str:
 
 
 def write_size(value: float, unit: str) -> str:
-    """Format the size of a change with its unit: ``+24.2%``, ``+0.29 pp``."""
+    """Format the size of a change with its unit: ``+24.2%``, ``+0.29 pp``, ``+25 pp``."""
     if unit == "%":
         return format_change(1.0 + value / 100.0)
-    return f"{value:+.2f} {unit}".rstrip()
+    decimals = 0 if abs(value) >= 10.0 else 2  # noqa: PLR2004 # two digits are enough
+    return f"{value:+.{decimals}f} {unit}".rstrip()
 
 
 def is_wide(low: float | None, high: float | None) -> bool:

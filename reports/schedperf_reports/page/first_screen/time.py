@@ -44,7 +44,7 @@ class TimePicture(Struct, frozen=True, kw_only=True):
 
     :param title: what was added up; its change and the sample size, if contributions are printed
     :param missing: parts that were not measured; "" for none
-    :param others: other commands that took the CPU; "" for none
+    :param others: other commands that took the CPU; "" for none, or if a finding names them
     :param points: the drawn points
     """
 
@@ -76,7 +76,9 @@ def draw_time(
     if len(points) == 1 and comparison.overall.verdict not in OPEN:
         title = f"{title} {change_of(first)} ({count_sample(first)})"
         key = tuple(_contributions(first))
-        others = name_others(first, data).replace(" -> ", " → ")
+        # Other load that is a reason is listed below the picture.
+        is_listed = any(finding.id.startswith("other_load#") for finding in comparison.findings)
+        others = "" if is_listed else name_others(first, data).replace(" -> ", " → ")
     return TimePicture(
         title=title,
         bars=bars,

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Make records whose texts all contain private strings, each with the word ``canary``."""
 
+import base64
+import gzip
+import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -76,9 +79,19 @@ FILLED = 0.75
 DEEPEST = 9
 
 
+# What a page has compressed; and the hash of a script, as its policy names it.
+_PACKED = re.compile(r'(<script type="application/gzip">)([^<]*)')
+_HASH = re.compile(r"sha256-[\w+/]{43}=")
+
+
 def has_canary(text: str) -> bool:
-    """Return whether a text has one of the private strings."""
-    return "cana" in text.lower() or any(address[:_START] in text for address in ADDRESSES)
+    """Return whether a text has one of the private strings, also where it is compressed."""
+    plain = _HASH.sub("", _PACKED.sub(lambda found: found[1] + _unpack(found[2]), text))
+    return "cana" in plain.lower() or any(address[:_START] in plain for address in ADDRESSES)
+
+
+def _unpack(packed: str) -> str:
+    return gzip.decompress(base64.b64decode(packed)).decode()
 
 
 class Seeder:
