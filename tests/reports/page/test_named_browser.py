@@ -458,6 +458,7 @@ def test_a_finding_on_a_whole_profile_leads_to_the_drawing(open_example: Any) ->
     assert named == {
         "_raw_spin_unlock_irq", "_raw_spin_unlock_irqrestore",
         "_raw_spin_unlock_irqrestore (interrupts)", "finish_task_switch.isra.0",
+        "finish_task_switch.isra.0 (interrupts)",
     }  # fmt: skip
     link.click()
     opened.wait_for("document.querySelector('.frame.found.current') !== null")

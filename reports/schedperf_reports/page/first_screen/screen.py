@@ -418,7 +418,12 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
 
 def _unseen(comparison: Comparison) -> str:
     absent = list(_name_absent(comparison))
-    clauses = [each.clause for each in comparison.findings if each.bearing == "unseen"]
+    # The cell of the profile says the same.
+    clauses = [
+        each.clause
+        for each in comparison.findings
+        if each.bearing == "unseen" and not each.id.startswith("hotter_symbols#blind")
+    ]
     parts = [", ".join(absent)] if absent else []
     return "; ".join((*parts, *dict.fromkeys(clauses)))
 

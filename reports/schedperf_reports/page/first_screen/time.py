@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.account.record import PARTS, Account, AccountPoint
+from schedperf.evidence.account.record import PARTS, Account, AccountPoint, PartChange
 from schedperf.model.comparison import Comparison
 from schedperf.model.rows import Row, Verdict
 from schedperf.model.sections import data_of
+from schedperf.model.verdict import count_units
 from schedperf_reports.evidence.account import (
     PART_NAMES,
     change_of,
@@ -22,6 +23,8 @@ from schedperf_reports.evidence.account import (
 )
 from schedperf_reports.graphics.parts import Parts
 
+# A smaller part of the longest bar is too narrow to see.
+LEAST_VISIBLE = 0.005
 # Verdicts that state no change.
 OPEN: tuple[Verdict, ...] = ("inconclusive", "invalid")
 
@@ -74,7 +77,12 @@ def draw_time(
     title, key, others = name_quantity(first), _names(bars), ""
     # A change without a verdict is not quoted, and the changes of several sides have no room.
     if len(points) == 1 and comparison.overall.verdict not in OPEN:
-        title = f"{title} {change_of(first)} ({count_sample(first)})"
+        n = count_sample(first)
+        # The headline has the same one.
+        is_known = bool(rows) and n == count_units(
+            rows[0].n_base, rows[0].n_new, rows[0].replication
+        )
+        title = f"{title} {change_of(first)}{'' if is_known else f' ({n})'}"
         key = tuple(_contributions(first))
         # Other load that is a reason is listed below the picture.
         is_listed = any(finding.id.startswith("other_load#") for finding in comparison.findings)
@@ -110,5 +118,12 @@ def _names(bars: Parts) -> tuple[KeyEntry, ...]:
 
 
 def _contributions(point: AccountPoint) -> Iterator[KeyEntry]:
+    drawn = {part.part for part in point.parts if _is_visible(part, point)}
     for part, text in contributions_of(point, most_intervals=1):
-        yield KeyEntry(number=PARTS.index(part), name=PART_NAMES[part], text=text)
+        if part in drawn:
+            yield KeyEntry(number=PARTS.index(part), name=PART_NAMES[part], text=text)
+
+
+def _is_visible(part: PartChange, point: AccountPoint) -> bool:
+    largest = max(part.base, part.new, abs(part.new - part.base))
+    return largest >= LEAST_VISIBLE * max(point.all.base, point.all.new)

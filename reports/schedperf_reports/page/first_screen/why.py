@@ -91,7 +91,11 @@ def explain(comparison: Comparison, states: Mapping[str, State], time: TimePictu
     findings = [each for each in reasons if not drawn.intersection(each.evidence)]
     # Beside the picture, one row that may explain the result is enough.
     most_looks = most if time is None else 1
-    sized = [_from_finding(each, prefixes[each.side]) for each in findings[:most]]
+    shown = findings[:most]
+    # Changes of all tasks of the machine take no room from the workload's.
+    if time is not None and shown and not shown[0].of_machine:
+        shown = [each for each in shown if not each.of_machine]
+    sized = [_from_finding(each, prefixes[each.side]) for each in shown]
     if is_unknown:
         cited = {anchor for each in findings for anchor in each.evidence}
         looks = _worth_a_look(states, cited)
@@ -100,7 +104,7 @@ def explain(comparison: Comparison, states: Mapping[str, State], time: TimePictu
         title="Why" if changed else "Other changes",
         lead=_lead(comparison, is_unknown=is_unknown, is_empty=not reasons and not sized),
         reasons=tuple(_with_bars(sized)),
-        more=max(0, len(findings) - most),
+        more=len(findings) - len(shown),
     )
 
 
