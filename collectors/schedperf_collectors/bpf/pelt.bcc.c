@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 // What pelt.h needs of bcc, for machines where libbpf cannot load pelt.bpf.c. bcc does not search
-// our directory: pelt/loader.py replaces the #include of pelt.h by its text, defines SAMPLING and
+// our directory: pelt/loader.py puts the text of pelt.h in its place below, defines SAMPLING and
 // appends one program for each probe.
 #define INLINE static __always_inline
 #define ktime_get_ns bpf_ktime_get_ns
