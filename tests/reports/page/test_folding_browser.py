@@ -166,11 +166,11 @@ def test_a_section_with_a_change_is_open(open_example: Any) -> None:
 @pytest.mark.parametrize("key", ["Enter", "Space"])
 def test_the_keyboard_opens_a_section_whose_tables_are_live(open_example: Any, key: str) -> None:
     opened = open_example("deep-cgroup", is_folded=True)
-    opened.page.locator("#counters > details > summary").focus()
+    opened.page.locator("#profile > details > summary").focus()
     opened.press(key)
-    opened.page.locator("#counters .table-tools input").first.focus()
+    opened.page.locator("#profile .table-tools input").first.focus()
     opened.press("Enter")
-    opened.wait_for("document.activeElement.closest('#counters tr') !== null")
+    opened.wait_for("document.activeElement.closest('#profile tr') !== null")
     assert opened.complaints == []
 
 
@@ -210,13 +210,13 @@ def test_a_link_into_a_folded_section_opens_it_and_shows_the_row(open_example: A
 
 def test_the_state_in_an_address_opens_the_folded_table(open_example: Any) -> None:
     opened = open_example("deep-cgroup", is_folded=True)
-    opened.ask("location.hash = '#counters'")
-    opened.page.locator("#counters .table-tools input").first.fill("cycles")
-    opened.wait_for("location.hash.includes('qcycles')")
+    opened.ask("location.hash = '#profile'")
+    opened.page.locator("#profile .table-tools input").first.fill("schedule")
+    opened.wait_for("location.hash.includes('qschedule')")
     address = opened.ask("location.href")
     opened.page.goto("about:blank")
     opened.go_to(address)
-    assert opened.page.locator("#counters .table-tools input").first.input_value() == "cycles"
+    assert opened.page.locator("#profile .table-tools input").first.input_value() == "schedule"
 
 
 # Whether the middle of an element is in the window, below the sticky head.
