@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,10 +64,10 @@ class Size(NamedTuple):
     runs: int
 
 
-class Recording:
+class Recording(ABC):
     """A recording of two kernels that are booted alternately.
 
-    Each subclass drives it in one way, and defines the methods that raise NotImplementedError.
+    Each subclass drives it in one way.
 
     :param kernels: releases of the default and of the other kernel
     :param folder: directory for the bundles
@@ -89,23 +90,23 @@ class Recording:
             kernels += ["--kernel", f"{name}={release}"]
         return [*kernels, "--boots", str(self.boots), "-n", str(self.runs), *_QUICK]
 
+    @abstractmethod
     def state(self) -> Mapping[str, Any] | None:
         """Return the content of the recording's state.json; None if it cannot be read now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self) -> None:
         """Start recording."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kill_controller(self) -> bool:
         """Kill the program that drives the recording; return whether there was one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def go_on(self) -> None:
         """Continue the recording after a kill."""
-        raise NotImplementedError
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 # most need none
         """End the processes of this recording on the host; there are none by default."""
 
     def sides(self) -> Sequence[tuple[str, str]]:
@@ -120,12 +121,12 @@ class Recording:
         """Return the name of each bundle after the prefix, and the release of its kernel."""
         return self.sides()
 
+    @abstractmethod
     def fetch(self, name: str) -> Path:
         """Return the path of a bundle on the host, after the end of the recording.
 
         :param name: name of the bundle after the prefix
         """
-        raise NotImplementedError
 
     @property
     def is_over(self) -> bool:
@@ -236,7 +237,7 @@ class BySsh(Recording):
         controller.wait()
         return True
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 # most need none
         """Wait for the controller to exit; kill it if it does not within 30 s."""
         if self._controller is not None:
             try:

@@ -79,7 +79,7 @@ class KernelImage:
     def address(self, name: str, offset: int = 0) -> int:
         """Return the run-time address of a function or variable, plus an offset.
 
-        :raises KeyError: there is no such function or variable, or each CPU has its own copy of it
+        :raises KeyError: the name is unknown, or each CPU has its own copy of the variable
         """
         return self._by_name[name] + offset
 

@@ -88,7 +88,7 @@ class Repository:
     def resolve(self, ref: str) -> str:
         """Return the hash of the commit that a branch, tag or hash names.
 
-        :raises InputError: there is no such commit, or the name is invalid
+        :raises InputError: the commit is unknown, or the name is invalid
         """
         if not ref or len(ref) > _LONGEST_REF or not ref.isprintable():
             raise InputError(
@@ -106,7 +106,7 @@ class Repository:
     def series(self, base: str, head: str) -> list[Commit]:
         """Return base and the commits from it to head by their first parents, oldest first.
 
-        :raises InputError: there is no such commit; base equals head or is not on its first-parent
+        :raises InputError: a commit is unknown; base equals head or is not on its first-parent
             history; or there are more than 20,000 commits
         """
         first, last = self.resolve(base), self.resolve(head)
@@ -157,7 +157,7 @@ class Repository:
         A merge counts if it differs there from its first parent.
 
         :param paths: relative to the repository
-        :raises InputError: there is no such commit, or none changes one of the paths
+        :raises InputError: the commit is unknown, or none changes one of the paths
         """
         span = f"{self.resolve(base)}..{self.resolve(head)}"
         found = set(self._ask("rev-list", "--first-parent", span, "--", *paths).split())
@@ -174,7 +174,7 @@ class Repository:
         :param commit: its hash
         :param ref: the user's name for it; kept if it is a branch or tag
         :return: the fields that are known, as texts; "links" is always a list
-        :raises InputError: there is no such commit
+        :raises InputError: the commit is unknown
         """
         printed = self.show(commit, _FORMAT)
         subject, author, committer, committed, links = (
@@ -207,7 +207,7 @@ class Repository:
         """Return the output of ``git log --format`` for one commit.
 
         :param form: the format
-        :raises InputError: there is no such commit
+        :raises InputError: the commit is unknown
         """
         return self._ask("log", "-1", f"--format={form}", "--encoding=UTF-8", commit, "--")
 
@@ -237,7 +237,7 @@ class Repository:
     def changed_files(self, commit: str) -> list[str]:
         """Return the files that a commit changes; for a merge, those that differ from every parent.
 
-        :raises InputError: there is no such commit
+        :raises InputError: the commit is unknown
         """
         printed = self._read("diff-tree", *_DIFF, "--name-only", "-z", "--end-of-options", commit)
         return [name for name in printed.split("\0") if name]
@@ -245,7 +245,7 @@ class Repository:
     def patch(self, commit: str) -> str:
         """Return the patch of a commit; files above 1 MiB count as binary.
 
-        :raises InputError: there is no such commit
+        :raises InputError: the commit is unknown
         """
         return self._read("-c", "core.bigFileThreshold=1m", "diff-tree", *_DIFF, "--patch",
                           "--end-of-options", commit)  # fmt: skip

@@ -60,6 +60,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     of_machine: bool = False
 
     @property
+    def rule(self) -> str:
+        """Return the name of the rule that found it."""
+        return self.id.partition("#")[0]
+
+    @property
     def claim(self) -> str:
         """Return the whole finding as one sentence."""
         return f"{self.clause}{self.change}{self.details}"

@@ -156,7 +156,7 @@ def _run(arguments: Sequence[str]) -> None:
 def _act(action: str, rest: Sequence[str]) -> None:
     """Print the status of ``ab`` recordings, stop and undo them, or continue one.
 
-    :raises RecordError: the action failed, or there is no recording to continue
+    :raises RecordError: the action failed, or no recording is left to continue
     """
     options = boots.parse_action(action, rest)
     if boots.act(action, options):

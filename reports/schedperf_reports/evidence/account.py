@@ -237,7 +237,7 @@ def count_sample(point: AccountPoint) -> str:
 def name_others(point: AccountPoint, data: Account) -> str:
     """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or "".
 
-    If the busy time of base rose by less than 1%, nobody is named.
+    Other commands are left out if they used less than 1% of the busy time of base more.
     """
     waiting = sum(each.contribution for each in point.parts if each.part == "waiting")
     at = point.side, point.workload, point.point

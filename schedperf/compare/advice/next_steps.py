@@ -369,7 +369,7 @@ def _explain(contrast: Contrast) -> Step | None:
     if pair is None or pair.prints_nothing or (is_open and not contrast.has_caveat("emulated")):
         return None
     blind = any(
-        finding.bearing == "unseen" and finding.id.startswith("hotter_symbols")
+        finding.bearing == "unseen" and finding.rule == "hotter_symbols"
         for finding in contrast.comparison.findings
     )
     # Memory events need hardware that emulators and most guests lack.

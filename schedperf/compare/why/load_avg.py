@@ -78,7 +78,7 @@ def _name_field(
     differences: Sequence[Difference],
     paths: Mapping[str, str],
 ) -> Finding:
-    if finding.id.startswith("joined#"):
+    if finding.rule == "joined":
         return finding
     found = [each for row in finding.evidence for each in increases.get(row, ())]
     nodes = max((each.nodes for each in found), default=0)

@@ -262,7 +262,7 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
         report. In one report each metric is printed once, except maxima; otherwise the text has no
         result. A text has several reports if several programs ran, or one in several parts
     :param find_failure: returns the line of stdout or stderr that shows that the run has no valid
-        result, or None if there is no such line; None if the benchmark prints no such lines
+        result, or None without such a line; None if the benchmark never prints one
     """
 
     name: str

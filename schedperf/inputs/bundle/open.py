@@ -283,7 +283,7 @@ class _Opening:
             return None
 
     def _read_manifest(self) -> Manifest | None:
-        """Return the manifest; None if there is no usable one.
+        """Return the manifest; None if it is missing or damaged.
 
         :raises BundleError: as :meth:`_parse`
         """

@@ -34,7 +34,7 @@ def do_ends_differ(good: Sequence[float], bad: Sequence[float]) -> bool:
     """
     found = welch_difference(good, bad)
     assert found.difference is not None
-    # Without variance there is no p; the difference is then exact.
+    # The boots of each end may all be equal: the difference is then exact, and has no p.
     is_large = abs(math.expm1(found.difference)) >= SMALLEST_CHANGE
     return is_large and (found.p is None or found.p < ENDS_P)
 

@@ -163,7 +163,7 @@ class Context:
         """Check that the benchmark's program has not changed since the night began.
 
         :raises Failed: the program has changed
-        :raises NightError: the program is no longer installed, or the machine does not answer
+        :raises NightError: the program was removed from the machine, or the machine does not answer
         """
         program = self.job.job.run[0]
         if self.target.hash_of(program) != self.night.workload:

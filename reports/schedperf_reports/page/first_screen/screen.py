@@ -422,7 +422,7 @@ def _unseen(comparison: Comparison) -> str:
     clauses = [
         each.clause
         for each in comparison.findings
-        if each.bearing == "unseen" and not each.id.startswith("hotter_symbols#blind")
+        if each.bearing == "unseen" and each.rule != "hotter_symbols"
     ]
     parts = [", ".join(absent)] if absent else []
     return "; ".join((*parts, *dict.fromkeys(clauses)))

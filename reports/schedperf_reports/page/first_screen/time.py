@@ -47,7 +47,7 @@ class TimePicture(Struct, frozen=True, kw_only=True):
 
     :param title: what was added up; its change and the sample size, if contributions are printed
     :param missing: parts that were not measured; "" for none
-    :param others: other commands that took the CPU; "" for none, or if a finding names them
+    :param others: other commands that took the CPU; "" for none, or if the first reason names them
     :param points: the drawn points
     """
 
@@ -84,8 +84,8 @@ def draw_time(
         )
         title = f"{title} {change_of(first)}{'' if is_known else f' ({n})'}"
         key = tuple(_contributions(first))
-        # Other load that is a reason is listed below the picture.
-        is_listed = any(finding.id.startswith("other_load#") for finding in comparison.findings)
+        # Other load that is the first reason is listed below the picture.
+        is_listed = any(finding.rule == "other_load" for finding in comparison.findings[:1])
         others = "" if is_listed else name_others(first, data).replace(" -> ", " → ")
     return TimePicture(
         title=title,
