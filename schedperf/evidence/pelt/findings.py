@@ -113,6 +113,7 @@ def _describe(row: PeltRow, others: Sequence[PeltRow]) -> Finding:
         metric=f"{row.what} of {row.function}",
         better=None if is_calls else "lower",
         attribution="; ".join((CO_OCCURS, *row.remarks)),
+        of_machine=True,
     )
 
 

@@ -27,7 +27,6 @@ MEANINGS: Mapping[str, str] = {
     "cache-misses": "accesses that the last cache did not hold",
     "branch-misses": "mispredicted branches",
 }
-WHOSE = {"workload": "of the workload's tasks", "machine": "of the whole machine"}
 
 
 @finding("counter_changes", Counters)
@@ -47,7 +46,7 @@ def counter_changes(data: Counters) -> Iterator[Finding]:
         first = {row.perf_event.name: row for row in reversed(changed)}
         for row in [row for row in changed if first[row.perf_event.name] is row][:MOST_FINDINGS]:
             found = _describe(row, paces.describe(row))
-            yield found if row.is_own else replace(found, bearing="effect", of_machine=True)
+            yield found if row.is_own else replace(found, bearing="effect")
 
 
 def _best(rows: Sequence[CounterRow]) -> Iterator[CounterRow]:
@@ -74,7 +73,8 @@ def _describe(row: CounterRow, pace: str) -> Finding:
     unit = row.unit.partition("/")[2]
     per = "second" if unit == "s" else unit
     size = "" if row.ratio is None else f", {write_change(row.ratio)}"
-    name = f"{row.event} {WHOSE[row.scope]} per {per}"
+    whose = " of the workload's tasks" if row.is_own else ""
+    name = f"{row.event}{whose} per {per}"
     return rate_finding(
         row,
         rule="counter_changes",
@@ -83,4 +83,5 @@ def _describe(row: CounterRow, pace: str) -> Finding:
         change=f"{size}{describe_interval(row, pace)}",
         details=f": {MEANINGS[row.perf_event.name]}",
         metric=name,
+        of_machine=not row.is_own,
     )

@@ -6,6 +6,7 @@ because of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -17,6 +18,8 @@ from schedperf.model.verdict import count_units
 from schedperf.stats.counted.findings import Paces, rate_finding, write_change
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 
+# Parts of a row that are about the workload's groups or named ones; all other rows count all tasks.
+OF_GROUPS: AbstractSet[Part] = {"depth", "timers"}
 # Largest number of findings per point and side; the section's tables have all rows.
 MOST_FINDINGS = 8
 
@@ -189,6 +192,7 @@ def _describe(rule: _Rule, row: PlacementRow, timers: Sequence[TimersRow]) -> Fi
         change=f" ({_interval(row)})",
         details=f": look at {look_at}",
         metric=row.name,
+        of_machine=rule.part not in OF_GROUPS,
     )
 
 

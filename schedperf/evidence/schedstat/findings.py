@@ -62,6 +62,7 @@ def _describe_type(row: CoreTypeRow) -> Finding:
         change=f"{change}{describe_interval(row)}",
         details="",
         metric=f"share of run time on {row.core_type}",
+        of_machine=True,
     )
 
 
@@ -76,4 +77,5 @@ def _describe(reading: ReadingRow, row: SchedstatRow, *, pace: str) -> Finding:
         change=describe_interval(row, pace),
         details=f": {reading.meaning}; look at {reading.look_at}",
         metric=f"{row.level} {row.idle} {row.field}{per}".strip(),
+        of_machine=True,
     )

@@ -30,7 +30,7 @@ from schedperf.stats.counted.rates import distance_of
 MOST_FINDINGS = 4
 # Largest number of findings per group of counters, since there are hundreds of interrupts.
 MOST_OF_GROUP = 2
-# The section with the time of the workload's own tasks, and the times of the whole machine that it
+# The section with the time of the workload's own tasks, and the times of all tasks that it
 # replaces.
 ACCOUNT = "account"
 _IN_ACCOUNT: AbstractSet[tuple[Group, str]] = {
@@ -77,7 +77,7 @@ _RULES = (
         "cpu",
         "time",
         ("operation",),
-        "{subject} time of the whole machine per {per} {base} -> {new}",
+        "{subject} time per {per} {base} -> {new}",
     ),
     _Rule("power", "energy", ("time",), "{subject} power {base} -> {new}"),
     _Rule("power", "energy", ("operation",), "{subject} energy {base} -> {new} per {per}"),
@@ -86,41 +86,29 @@ _RULES = (
         "pressure",
         None,
         ("share",),
-        "pressure {subject} of the whole machine: {base} -> {new} of the time",
+        "pressure {subject}: {base} -> {new} of the time",
     ),
-    _Rule(
-        "idle",
-        "usage",
-        _WORK,
-        "entries into {subject} of the whole machine per {per} {base} -> {new}",
-    ),
+    _Rule("idle", "usage", _WORK, "entries into {subject} per {per} {base} -> {new}"),
     _Rule(
         "idle",
         "time",
         ("operation",),
-        "CPU time of the whole machine in {subject}: {base} -> {new} per {per}",
+        "CPU time in {subject}: {base} -> {new} per {per}",
     ),
     _Rule(
         "idle",
         "share",
         ("share",),
-        "share of CPU time of the whole machine in {subject}: {base} -> {new}",
+        "share of CPU time in {subject}: {base} -> {new}",
     ),
     _Rule(
         "cpu",
         "share",
         ("share",),
-        "share of CPU time of the whole machine in {subject}: {base} -> {new}",
+        "share of CPU time in {subject}: {base} -> {new}",
     ),
-    _Rule(
-        "softirqs", None, _WORK, "softirqs {subject} of the whole machine per {per} {base} -> {new}"
-    ),
-    _Rule(
-        "interrupts",
-        None,
-        _WORK,
-        "interrupts {subject} of the whole machine per {per} {base} -> {new}",
-    ),
+    _Rule("softirqs", None, _WORK, "softirqs {subject} per {per} {base} -> {new}"),
+    _Rule("interrupts", None, _WORK, "interrupts {subject} per {per} {base} -> {new}"),
 )
 
 
@@ -128,8 +116,8 @@ _RULES = (
 def system_changes(sections: Mapping[str, Section], _: Sequence[Row]) -> Iterator[Finding]:
     """Yield a few changes per side, in the order of the rules, the largest of each rule first.
 
-    User, nice and system time of the whole machine are left out if the time of the workload's own
-    tasks is known.
+    User, nice and system time of all tasks are left out if the time of the workload's own tasks is
+    known.
 
     A side has at most ``MOST_FINDINGS``, and ``MOST_OF_GROUP`` per group of counters. A cgroup,
     idle state or interrupt has one finding: of its first rule, at the point with the largest
@@ -205,7 +193,7 @@ def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
     function = "" if row.group == "cpu" else row.function
     look_at = f"; look at {function}" if function else ""
     change = "" if row.ratio is None else f", {write_change(row.ratio)}"
-    found = rate_finding(
+    return rate_finding(
         row,
         rule="system_changes",
         section="system_counters",
@@ -215,8 +203,8 @@ def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
         metric=f"{row.group} {row.subject} {row.field}",
         # Busy time per operation is a cost; for other rows neither direction is better.
         better="lower" if _is_cost(row) else None,
+        of_machine=row.group in _OF_MACHINE,
     )
-    return replace(found, of_machine=row.group in _OF_MACHINE)
 
 
 def _clause(rule: _Rule, row: SystemRow) -> str:

@@ -16,6 +16,7 @@ from schedperf.model.sections import Finding
 from schedperf.model.verdict import SMALLEST_EFFECT, count_units
 
 CO_OCCURS = "correlated; causation not shown"
+WHOLE_MACHINE = "whole machine"
 # Changes of at least this many percent are printed without decimals.
 LARGE_PERCENT = 100.0
 
@@ -31,8 +32,11 @@ def rate_finding(
     metric: str,
     better: Better | None = None,
     attribution: str = CO_OCCURS,
+    of_machine: bool = False,
 ) -> Finding:
     """Return the finding of a significant row; its value is the change in percent.
+
+    If it counts all tasks of the machine, the clause begins with that.
 
     The value is None for a row without a ratio.
 
@@ -44,7 +48,7 @@ def rate_finding(
     return Finding(
         id=f"{rule}#{row.row}",
         side=row.side,
-        clause=clause,
+        clause=f"{WHOLE_MACHINE}: {clause}" if of_machine else clause,
         change=change,
         details=details,
         metric=metric,
@@ -56,6 +60,7 @@ def rate_finding(
         evidence=(f"{section}#{row.row}",),
         replication=count_units(row.n_base, row.n_new, row.replication),
         attribution=attribution,
+        of_machine=of_machine,
     )
 
 

@@ -44,7 +44,7 @@ def test_more_calls_are_told_per_wakeup_with_nodes_and_contexts(
 ) -> None:
     (found,) = find(traced_runs(BASE), traced_runs(NEW))
     assert found.claim == (
-        "update_cfs_group: 1.507 -> 4.507 calls per wakeup (+199% [+193%, +205%]); "
+        "whole machine: update_cfs_group: 1.507 -> 4.507 calls per wakeup (+199% [+193%, +205%]); "
         "node 0 1.005 -> 3.005, node 1 0.5025 -> 1.502; "
         "enqueue +2, dequeue +1"
     )
@@ -64,7 +64,8 @@ def test_without_wakeups_calls_are_told_per_operation_and_point(
     )
     (found,) = find(*sides)
     assert found.claim.startswith(
-        "update_cfs_group: 0.02817 -> 0.009421 calls per message at groups=4 (-66.6% ["
+        "whole machine: update_cfs_group: 0.02817 -> 0.009421 calls per message at groups=4 "
+        "(-66.6% ["
     )
 
 
@@ -99,7 +100,7 @@ def test_a_clock_that_ticks_longer_is_no_finding(
     # More calls of the scheduler's own are a finding, whatever the clock does.
     more = with_ticks(traced_runs(NEW, seconds=4.0), 2000)
     (found,) = find(base, more)
-    assert found.claim.startswith("update_cfs_group: ")
+    assert found.claim.startswith("whole machine: update_cfs_group: ")
     assert "tick" not in found.claim
 
 
@@ -119,7 +120,7 @@ def test_longer_calls_are_told_with_their_share_of_cpu_time(find: Find, traced_r
     base, new = (traced_runs((1000,) * 4, (ns, ns + 10, ns - 10, ns)) for ns in (20_000, 90_000))
     (found,) = find(base, new)
     assert found.claim.startswith(
-        "update_cfs_group: mean duration 19.96 us -> 89.96 us (+351% [+350%, +351%])"
+        "whole machine: update_cfs_group: mean duration 19.96 us -> 89.96 us (+351% [+350%, +351%])"
     )
     # 1500 calls of 20 and 90 us in 2 s of 4 CPUs, two thirds of them on the first node's two.
     assert found.claim.endswith(
@@ -145,7 +146,7 @@ def test_calls_that_there_were_none_of_before_have_no_ratio(find: Find, traced_r
         for one in find(traced_runs((0, 0, 0, 0)), traced_runs(NEW))
         if one.metric.startswith("calls")
     ]
-    assert found.claim.startswith("update_cfs_group: 0 -> 4.508 calls per wakeup; ")
+    assert found.claim.startswith("whole machine: update_cfs_group: 0 -> 4.508 calls per wakeup; ")
     assert (found.value, found.ci) == (None, None)
 
 
@@ -198,7 +199,7 @@ def test_the_largest_changes_come_first_and_are_few(
 
     found = find(runs(1), runs(2))
     assert len(found) == MOST_FINDINGS
-    assert found[0].claim.startswith("f5: ")
+    assert found[0].claim.startswith("whole machine: f5: ")
     assert found[0].value is not None
     assert found[1].value is not None
     assert found[0].value > found[1].value

@@ -74,11 +74,12 @@ def test_findings_name_the_type(analyse_runs: Analyse, hybrid: Any) -> None:
     new = [hybrid(4000 + run, wait_bin=15) for run in range(4)]
     clauses = [finding.clause for finding in task_placement(analyse_runs(base, new))]
     assert any(
-        clause.startswith("wakeups onto CPUs of type cpu_atom: 25.0% -> 60.0%")
+        clause.startswith("whole machine: wakeups onto CPUs of type cpu_atom: 25.0% -> 60.0%")
         for clause in clauses
     )
     assert any(
-        clause.startswith("run-queue latency p99 on CPUs of type cpu_atom:") for clause in clauses
+        clause.startswith("whole machine: run-queue latency p99 on CPUs of type cpu_atom:")
+        for clause in clauses
     )
 
 

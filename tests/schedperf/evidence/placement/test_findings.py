@@ -80,11 +80,12 @@ def test_migrations_are_told_by_cause_and_not_again_as_a_sum(find: Find) -> None
     total = {**rate, "part": "migration", "name": "migrations", "point": "groups=4"}
     [found] = find(total, by_cause)
     assert found.claim == (
-        "migrations between nodes (load balance): 0.003 -> 0.012 per message at groups=4 "
+        "whole machine: migrations between nodes (load balance): 0.003 -> 0.012 per message "
+        "at groups=4 "
         "(+300% [+250%, +350%], 5+5 runs): look at sched_balance_rq()"
     )
     [alone] = find(total)
-    assert alone.claim.startswith("migrations between nodes: 0.003 -> 0.012")
+    assert alone.claim.startswith("whole machine: migrations between nodes: 0.003 -> 0.012")
 
 
 def test_an_operation_decides_before_a_second(find: Find) -> None:
@@ -115,7 +116,9 @@ def test_waits_are_told_in_units_that_fit(find: Find) -> None:
         "part": "latency", "field": "p99", "nodes": (1,), "unit": "s", "base": 1e-4, "new": 4e-4,
     }  # fmt: skip
     [found] = find(wait)
-    assert found.claim.startswith("run-queue latency p99 on node 1: 100 us -> 400 us")
+    assert found.claim.startswith(
+        "whole machine: run-queue latency p99 on node 1: 100 us -> 400 us"
+    )
 
 
 def test_timers_that_expire_together_say_how_close_they_are(find: Find) -> None:
@@ -153,7 +156,8 @@ def test_the_balancer_is_told_by_level_and_idle_type(find: Find) -> None:
     chosen: dict[str, Any] = {"nodes": (), "level": "MC", "idle": "newidle"}
     [pinned] = find({**chosen, "part": "pinned", "field": "some_pinned"})
     assert pinned.claim.startswith(
-        "newidle load-balancing attempts at MC that found pinned tasks: 1.1% -> 12.0%"
+        "whole machine: newidle load-balancing attempts at MC that found pinned tasks: 1.1% -> "
+        "12.0%"
     )
     assert pinned.claim.endswith("look at can_migrate_task(): LBF_SOME_PINNED")
 
@@ -162,8 +166,8 @@ def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
     chosen: dict[str, Any] = {"nodes": (), "level": "NUMA", "cause": "fork"}
     [found] = find({**chosen, "part": "destination", "field": "imbalanced"})
     assert found.claim.startswith(
-        "searches for a destination group at NUMA (fork) while sgc->imbalance was set: 1.1% -> "
-        "12.0%"
+        "whole machine: searches for a destination group at NUMA (fork) while sgc->imbalance was "
+        "set: 1.1% -> 12.0%"
     )
     assert found.claim.endswith("(find_idlest_group()): group_imbalanced")
 

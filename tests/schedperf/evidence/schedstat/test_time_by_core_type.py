@@ -68,7 +68,9 @@ def test_shares_and_waits_of_each_type(make_side: Callable[..., Any]) -> None:
     assert found["cpu_core", "wait_mean"] == pytest.approx((1e-5, 1e-5))
     assert found["cpu_atom", "wait_mean"] == pytest.approx((2e-6, 2e-5))
     [finding] = core_types(data)
-    assert finding.clause == "tasks spend 75.1% of their run time on cpu_atom instead of 25.2%"
+    assert finding.clause == (
+        "whole machine: tasks spend 75.1% of their run time on cpu_atom instead of 25.2%"
+    )
 
 
 def test_one_side_has_its_shares(make_side: Callable[..., Any]) -> None:

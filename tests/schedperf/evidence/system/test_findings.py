@@ -77,8 +77,8 @@ def test_states_interrupts_and_watts_have_sentences_of_their_own(find: Find) -> 
     claims = [f"{one.clause}{one.change}".partition(" (")[0] for one in found]
     assert claims == [
         "package-0 power 90 W -> 104 W, +15.6%",
-        "entries into C6 of the whole machine per message 0.1 -> 0.31, +210%",
-        "interrupts RES of the whole machine per message 0.1 -> 0.31, +210%",
+        "whole machine: entries into C6 per message 0.1 -> 0.31, +210%",
+        "whole machine: interrupts RES per message 0.1 -> 0.31, +210%",
     ]
 
 
@@ -88,8 +88,8 @@ def test_stalls_and_shares_of_idle_time_are_told_in_per_cent_of_the_time(find: F
     found = find(share, stall)
     claims = [f"{one.clause}{one.change}".partition(" (")[0] for one in found]
     assert claims == [
-        "pressure cpu some of the whole machine: 41.0% -> 84.0% of the time, +105%",
-        "share of CPU time of the whole machine in C1: 41.0% -> 84.0%, +105%",
+        "whole machine: pressure cpu some: 41.0% -> 84.0% of the time, +105%",
+        "whole machine: share of CPU time in C1: 41.0% -> 84.0%, +105%",
     ]
 
 
@@ -115,7 +115,7 @@ def test_a_rate_an_operation_decides_before_a_rate_a_second(find: Find) -> None:
 
 def test_a_count_that_was_zero_is_told_with_both_values(find: Find) -> None:
     [found] = find(replace(IDLE, base=0.0, new=3.0, ratio=None, ci_low=None, ci_high=None))
-    assert found.claim.startswith("entries into C6 of the whole machine per message 0 -> 3: ")
+    assert found.claim.startswith("whole machine: entries into C6 per message 0 -> 3: ")
     assert (found.value, found.ci) == (None, None)
 
 
@@ -186,13 +186,11 @@ def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> Non
     rate = replace(PER_SECOND, ratio=2.6, ci_low=2.5, ci_high=2.7)
     [found] = find(INTERRUPT, rate)
     assert found.claim.startswith(
-        "interrupts RES of the whole machine per message 0.1 -> 0.31, +210% "
+        "whole machine: interrupts RES per message 0.1 -> 0.31, +210% "
         "(95% CI [+90%, +120%], per second +160% [+150%, +170%]): "
     )
     [back] = find(swap(INTERRUPT), swap(rate))
-    assert back.claim.startswith(
-        "interrupts RES of the whole machine per message 0.31 -> 0.1, -67.7%"
-    )
+    assert back.claim.startswith("whole machine: interrupts RES per message 0.31 -> 0.1, -67.7%")
     assert "per second -62% [-63%, -60%]" in back.claim
 
 
@@ -277,9 +275,7 @@ def test_cpus_of_an_unknown_number_that_do_nothing_for_longer_have_their_rate(fi
 def test_cpu_time_that_there_was_none_of_has_no_change_in_per_cent(find: Find) -> None:
     none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
     [found] = find(replace(COST, **none, subject="steal"))
-    assert (
-        found.claim == "steal time of the whole machine per message 0 us -> 1.25 us: time of CPUs"
-    )
+    assert found.claim == "whole machine: steal time per message 0 us -> 1.25 us: time of CPUs"
 
 
 def test_a_kind_that_may_be_less_than_half_of_the_growth_says_nothing_of_its_part(
@@ -314,7 +310,7 @@ def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None
 
 def test_shares_of_cpu_time_are_told_where_no_operations_are_known(find: Find) -> None:
     [found] = find(USER_SHARE)
-    assert found.claim.startswith("share of CPU time of the whole machine in user: 10.0% -> 8.0%")
+    assert found.claim.startswith("whole machine: share of CPU time in user: 10.0% -> 8.0%")
     assert found.better is None
 
 

@@ -47,7 +47,9 @@ def measured(parse_values: Callable[[str, str], dict[str, float]]) -> Values:
     ("tracer", "name"), [("timerlat", "thread latency max"), ("osnoise", "noise max")]
 )
 def test_the_real_program(tracer: str, name: str, run_program: Run, parse_text: ParseText) -> None:
-    if os.geteuid() != 0 or tracer not in TRACERS.read_text():
+    # Without a mounted tracefs the file does not exist.
+    known = TRACERS.read_text() if TRACERS.exists() else ""
+    if os.geteuid() != 0 or tracer not in known:
         pytest.skip(f"rtla needs root and a kernel with CONFIG_{tracer.upper()}_TRACER=y")
     found = parse_text("rtla", run_program("rtla", tracer, "hist", "-d", "1s", "-E", "5000"))
     # On a busy machine percentiles may be above the bins.
