@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from schedperf.cli import main
+from tests.git_repository import Git, init_git
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "bisect-1.schema.json"
 COMMITS = 13
@@ -21,7 +22,6 @@ CAUSE = 9
 MORE, WITHHELD = 75, 3
 
 Next = Callable[..., str]
-Git = Callable[..., str]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -29,18 +29,7 @@ Capture = pytest.CaptureFixture[str]
 def git(tmp_path: Path) -> Git:
     """Return a function that runs git in a repository of commits with the tags v0 to v12."""
     folder = tmp_path / "linux"
-    folder.mkdir()
-
-    def run(*arguments: str) -> str:
-        identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
-        return subprocess.run(
-            ["git", "-C", str(folder), *identity, *arguments],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-
-    run("init", "--quiet", "--initial-branch=main")
+    run = init_git(folder)
     for number in range(COMMITS):
         name = "fair.c" if number in {3, CAUSE} else "mm.c"
         (folder / name).write_text(f"{number}\n")

@@ -3,8 +3,6 @@
 
 import os
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,8 @@ import pytest
 from schedperf.inputs.git import Repository, trusted_directories
 from schedperf.model.errors import InputError
 from schedperf_collectors.recorder.source import format_source, read_source
+from tests.git_repository import Git, init_git
 
-Git = Callable[..., str]
 COMMITS = 4
 
 
@@ -21,18 +19,7 @@ COMMITS = 4
 def git(tmp_path: Path) -> Git:
     """Return a function that runs git in a repository of four commits, each tagged c0 to c3."""
     folder = tmp_path / "repository"
-    folder.mkdir()
-
-    def run(*arguments: str) -> str:
-        identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
-        return subprocess.run(
-            ["git", "-C", str(folder), *identity, *arguments],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-
-    run("init", "--quiet", "--initial-branch=main")
+    run = init_git(folder)
     for number in range(COMMITS):
         (folder / "file").write_text(f"{number}\n")
         run("add", "file")

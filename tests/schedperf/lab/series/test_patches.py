@@ -3,7 +3,6 @@
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from schedperf.inputs.git import Repository
 from schedperf.lab.series.patches import fetch_patches
 from schedperf.model.errors import InputError
+from tests.git_repository import init_git
 from tests.public_inbox import add_message, make_home, make_inbox, running_httpd
 
 needs_b4 = pytest.mark.skipif(shutil.which("b4") is None, reason="needs b4")
@@ -21,20 +21,14 @@ needs_b4 = pytest.mark.skipif(shutil.which("b4") is None, reason="needs b4")
 def mailbox(tmp_path: Path) -> Path:
     """Return a mailbox with a cover letter and two patches to the first commit of a repository."""
     folder = tmp_path / "repository"
-    folder.mkdir()
-
-    def git(*arguments: str) -> str:
-        identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
-        command = ["git", "-C", str(folder), *identity, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    git("init", "--quiet")
+    git = init_git(folder)
     for number in range(3):
         (folder / "file").write_text(f"{number}\n")
         git("add", "file")
         git("commit", "--quiet", "--no-gpg-sign", "-m", f"sched: change {number}")
     path = tmp_path / "all.mbx"
-    path.write_text(git("format-patch", "--thread", "--cover-letter", "--stdout", "HEAD~2..HEAD"))
+    patches = git("format-patch", "--thread", "--cover-letter", "--stdout", "HEAD~2..HEAD")
+    path.write_text(f"{patches}\n")
     return path
 
 
