@@ -237,7 +237,7 @@ class BySsh(Recording):
         controller.wait()
         return True
 
-    def end(self) -> None:  # noqa: B027 # most need none
+    def end(self) -> None:
         """Wait for the controller to exit; kill it if it does not within 30 s."""
         if self._controller is not None:
             try:
