@@ -11,11 +11,13 @@ from schedperf.evidence.account.record import (
     AccountPoint,
     AccountRow,
     AccountSide,
+    Contributed,
     DividedKind,
     DividedPoint,
     DividedRow,
     Kind,
     OtherLoad,
+    OtherLoadRow,
     Part,
     PartChange,
     SampledWaiting,
@@ -103,12 +105,25 @@ def divided_point(
     return replace(point, **changes)
 
 
-def other_commands(*used: tuple[str, float, float], **changes: Any) -> tuple[OtherLoad, ...]:
-    """Return the CPU time of commands, in s of base and new; the first is that of all ("")."""
-    return tuple(
-        OtherLoad(**{**_AT, **changes}, command=command, base=base, new=new)
-        for command, base, new in used
+def other_load(
+    base: float, new: float, *used: tuple[str, float, float], **changes: Any
+) -> dict[str, Any]:
+    """Return fields of :class:`Account`: the CPU time of all others together, and of commands.
+
+    :param base: CPU time of all together in s per second, as are the others
+    :param used: command, time of base, and of new
+    """
+    at = {**_AT, **changes}
+    rate = {name: getattr(_ROW, name) for name in RateRow.__struct_fields__}
+    total = Contributed(
+        base=base, new=new, contribution=new - base, ci_low=new - base, ci_high=new - base
     )
+    row = OtherLoadRow(**{**rate, "row": "new-others-0", "basis": "time", **at}, of_busy=total)
+    commands = tuple(
+        OtherLoad(**at, command=command, base=of_base, new=of_new)
+        for command, of_base, of_new in used
+    )
+    return {"others": commands, "other_load": (row,)}
 
 
 def account_of(*rows: AccountRow, **changes: Any) -> Account:

@@ -32,6 +32,8 @@ FALSE_DISCOVERY_RATE = 0.05
 # Smallest change that counts, as a fraction of the value. Below 1% a scheduler benchmark's
 # number moves with the link order of the kernel.
 SMALLEST_EFFECT = 0.01
+# A smaller change of the other load, as a part of the CPU time, does not explain a result.
+LEAST_OTHER_LOAD = 0.1
 
 # Half-width of the band inside which two sides count as equal, as a fraction of the value: the
 # change that kernel developers usually accept without a question in benchmark tables. It is fixed

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence.account.record import (
-    ALL,
     ON_CPU,
     PARTS,
     Account,
     AccountPoint,
     AccountRow,
     AccountSide,
+    Contributed,
     DividedPoint,
     Kind,
+    OtherLoad,
     Part,
     SampledWaiting,
     describe_coverage,
@@ -24,7 +25,7 @@ from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf.model.units import format_measure
-from schedperf.model.verdict import SMALLEST_EFFECT, count_units
+from schedperf.model.verdict import count_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.evidence._divided_waits import (
     describe_divided,
@@ -235,15 +236,9 @@ def count_sample(point: AccountPoint) -> str:
 
 
 def name_others(point: AccountPoint, data: Account) -> str:
-    """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or "".
-
-    Other commands are left out if they used less than 1% of the busy time of base more.
-    """
+    """Return who used more CPU time than in base, if the tasks waited longer for a CPU; or ""."""
     waiting = sum(each.contribution for each in point.parts if each.part == "waiting")
-    at = point.side, point.workload, point.point
-    known = [row.of_busy for row in data.other_load if (row.side, row.workload, row.point) == at]
-    is_small = any(each and each.contribution < SMALLEST_EFFECT for each in known)
-    return describe_others(point, data.others) if waiting > 0.0 and not is_small else ""
+    return describe_others(point, data) if waiting > 0.0 else ""
 
 
 def _where(
@@ -331,26 +326,28 @@ def _describe_side(side: AccountSide) -> str:
 
 
 def _tables_of_others(data: Account) -> Iterator[Block]:
-    subjects = dict.fromkeys((each.side, each.workload, each.point) for each in data.others)
-    anchors = {(row.side, row.workload, row.point): row.row for row in data.other_load}
-    for subject in subjects:
-        rows = [each for each in data.others if (each.side, each.workload, each.point) == subject]
-        side, workload, point = subject
-        where = ", ".join(filter(None, (workload, point)))
+    for total in data.other_load:
+        at = total.side, total.workload, total.point
+        commands = [each for each in data.others if (each.side, each.workload, each.point) == at]
+        rows: list[tuple[str, Contributed | OtherLoad]] = []
+        rows += [("all together", total.of_busy)] if total.of_busy is not None else []
+        rows += [(each.command, each) for each in commands]
+        where = ", ".join(filter(None, (total.workload, total.point)))
+        per = "per second of a run"
         yield Table(
-            caption=f"{where}: CPU time of other commands per second of a run, base and {side}",
+            caption=f"{where}: CPU time of other commands {per}, base and {total.side}",
             columns=(
                 Column(title="command", code=True),
                 Column(title="base", align="right"),
-                Column(title=side, align="right"),
+                Column(title=total.side, align="right"),
             ),
             rows=tuple(
                 (
-                    Cell(text=each.command or "all together"),
+                    Cell(text=name),
                     Cell(text=format_measure(each.base, "s", each.base, each.new)),
                     Cell(text=format_measure(each.new, "s", each.base, each.new)),
                 )
-                for each in rows
+                for name, each in rows
             ),
-            anchors=tuple(anchors.get(subject, "") if each.command == ALL else "" for each in rows),
+            anchors=(total.row, *[""] * (len(rows) - 1)),
         )

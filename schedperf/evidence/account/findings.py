@@ -145,7 +145,7 @@ def _describe(point: AccountPoint, change: PartChange, row: AccountRow, data: Ac
         if point.missing
         else f"{write_points(change.contribution)} pp of all thread-time",
         mostly=f" ({change.remark})" if change.remark else "",
-        others=describe_others(point, data.others) if part == "waiting" else "",
+        others=describe_others(point, data) if part == "waiting" else "",
     )
 
 

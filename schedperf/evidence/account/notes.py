@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from schedperf.evidence.account.others import per_second, used_by_others
-from schedperf.evidence.account.record import ALL, AccountSide
+from schedperf.evidence.account.record import AccountSide
 from schedperf.evidence.account.times import Times
 from schedperf.model.run import SideOf
 from schedperf.model.units import format_measure
@@ -100,8 +100,7 @@ def notes_on_servers(times: SideOf[Times]) -> Iterator[str]:
             f"{times.name}: {_ONLY_COMMAND}, which slept most of the time; for a server that it "
             f"uses, {_GIVE_SERVER}"
         )
-    others = used_by_others(runs)
-    most_s = max((used_s for command, used_s in others.items() if command != ALL), default=0.0)
+    most_s = max((used_by_others(runs) or {}).values(), default=0.0)
     if most_s > fmean(per_second(run, run.content.cpu_s) for run in runs):
         yield (
             f"{times.name}: {_ONLY_COMMAND}, and another command used more CPU time; if it is a "

@@ -6,20 +6,19 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence.account.record import (
-    ALL,
     MOST_COMMANDS,
     Account,
     Contributed,
     OtherLoad,
     OtherLoadRow,
+    write_times,
 )
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.sections import Finding
 from schedperf.model.units import format_measure
+from schedperf.model.verdict import LEAST_OTHER_LOAD
 from schedperf.stats.counted.findings import rate_finding
 
-# A smaller difference, as a fraction of the CPU time of base, does not explain a result.
-LEAST_DIFFERENCE = 0.1
 # A command is named for at least this part of the difference.
 LEAST_PART = 0.1
 
@@ -27,7 +26,10 @@ LEAST_PART = 0.1
 def other_load_caveats(data: Account) -> Iterator[Caveat]:
     """Yield a caveat for each side with significantly more or less other load than base."""
     for row, change in _worst(data):
-        base, new = _amounts(change)
+        base, new = (
+            format_measure(value, "s", change.base, change.new)
+            for value in (change.base, change.new)
+        )
         names = _list_names(_responsible(row, change, data))
         yield caveat("other-load", side=row.side, base=base, new=new, names=names)
 
@@ -35,20 +37,17 @@ def other_load_caveats(data: Account) -> Iterator[Caveat]:
 def other_load_findings(data: Account) -> Iterator[Finding]:
     """Yield a finding for each side with significantly more or less other load than base."""
     for row, change in _worst(data):
-        base, new = _amounts(change)
         responsible = _responsible(row, change, data)
         names = f"{row.point}: " if row.point else ""
         names += f"other load{_list_names(responsible)}"
         points, ci = 100.0 * change.contribution, _interval(change)
         interval = "" if ci is None else f" (95% CI [{ci[0]:+.0f}, {ci[1]:+.0f}] pp)"
-        commands = ", ".join(
-            f"{each.command} {' -> '.join(_amounts(each))}" for each in responsible
-        )
+        commands = ", ".join(f"{each.command} {write_times(each)}" for each in responsible)
         found = rate_finding(
             row,
             rule="other_load",
             section="account",
-            clause=f"{names}: {base} -> {new} of CPU time per second",
+            clause=f"{names}: {write_times(change)} of CPU time per second",
             change=f", {points:+.0f} pp of the busy time of base{interval}",
             details=f": {commands}" if commands else "",
             metric="CPU time of other commands",
@@ -62,7 +61,7 @@ def _worst(data: Account) -> Iterator[tuple[OtherLoadRow, Contributed]]:
     worst: dict[str, tuple[OtherLoadRow, Contributed]] = {}
     for row in data.other_load:
         change = row.of_busy
-        if not row.changed or change is None or abs(change.contribution) < LEAST_DIFFERENCE:
+        if not row.changed or change is None or abs(change.contribution) < LEAST_OTHER_LOAD:
             continue
         known = worst.get(row.side)
         if known is None or abs(change.contribution) > abs(known[1].contribution):
@@ -77,7 +76,6 @@ def _responsible(row: OtherLoadRow, change: Contributed, data: Account) -> list[
         each
         for each in data.others
         if (each.side, each.workload, each.point) == at
-        and each.command != ALL
         and (each.new - each.base) / (change.new - change.base) >= LEAST_PART
     ]
     return changed[:MOST_COMMANDS]
@@ -85,13 +83,6 @@ def _responsible(row: OtherLoadRow, change: Contributed, data: Account) -> list[
 
 def _list_names(commands: Sequence[OtherLoad]) -> str:
     return f" ({', '.join(each.command for each in commands)})" if commands else ""
-
-
-def _amounts(change: Contributed | OtherLoad) -> tuple[str, str]:
-    base, new = (
-        format_measure(value, "s", change.base, change.new) for value in (change.base, change.new)
-    )
-    return base, new
 
 
 def _interval(change: Contributed) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence.account.contributions import contributions
-from schedperf.evidence.account.record import ALL, OtherLoad, OtherLoadRow
+from schedperf.evidence.account.record import OtherLoad, OtherLoadRow
 from schedperf.evidence.account.times import Times
 from schedperf.model.run import Captured, SideOf
 from schedperf.stats.counted.rates import Measure, Measures, compare_rates
@@ -41,19 +41,25 @@ def compare_other_load(base: SideOf[Times], new: SideOf[Times]) -> Iterator[Othe
 
 
 def compare_commands(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherLoad]:
-    """Yield all other commands together, and those whose CPU time changed most, for each point."""
+    """Yield the commands whose CPU time changed most, for each point."""
     of_base, of_new = base.by_point(), new.by_point()
     for at in (at for at in of_base if at in of_new):
-        used = [used_by_others(runs[at]) for runs in (of_base, of_new)]
-        if not all(used):
+        before, after = (used_by_others(runs[at]) for runs in (of_base, of_new))
+        if before is None or after is None:
             continue
-        before, after = used
         commands = sorted(
-            {*before, *after} - {ALL},
+            {*before, *after},
             key=lambda name: (-abs(after.get(name, 0.0) - before.get(name, 0.0)), name),
         )
-        for command in (ALL, *commands[:MOST_COMMANDS]):
-            yield _describe(new.name, at, command, before, after)
+        for command in commands[:MOST_COMMANDS]:
+            yield OtherLoad(
+                side=new.name,
+                workload=at[0],
+                point=at[1],
+                command=command,
+                base=before.get(command, 0.0),
+                new=after.get(command, 0.0),
+            )
 
 
 def _times_per_second(run: Captured[Times]) -> list[float]:
@@ -67,39 +73,22 @@ def _measures(run: Captured[Times]) -> Measures[str]:
     file = run.content.file
     if file is None or not run.wall_s:
         return {}
-    return {(ALL, "time"): Measure(per_second(run, file.others_cpu_s), "s/s")}
+    return {("others", "time"): Measure(per_second(run, file.others_cpu_s), "s/s")}
 
 
-def _describe(
-    side: str,
-    at: tuple[str, str],
-    command: str,
-    before: Mapping[str, float],
-    after: Mapping[str, float],
-) -> OtherLoad:
-    return OtherLoad(
-        side=side,
-        workload=at[0],
-        point=at[1],
-        command=command,
-        base=before.get(command, 0.0),
-        new=after.get(command, 0.0),
-    )
+def used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float] | None:
+    """Return the mean CPU time of each command in s per second of the run.
 
+    A process without a name is left out.
 
-def used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float]:
-    """Return the mean CPU time of each command and of all together, in s per second of the run.
-
-    :return: {} if a run has no account, or if its duration is unknown
+    :return: None if a run has no account, or if its duration is unknown
     """
-    sums: dict[str, float] = {ALL: 0.0}
+    sums: dict[str, float] = {}
     for run in runs:
         file = run.content.file
         if file is None or not run.wall_s:
-            return {}
-        sums[ALL] += per_second(run, file.others_cpu_s)
-        # A process may have an empty name, which is that of all commands here.
-        for other in (other for other in file.others if other.command != ALL):
+            return None
+        for other in (other for other in file.others if other.command):
             used_s = per_second(run, other.cpu_s)
             sums[other.command] = sums.get(other.command, 0.0) + used_s
     return {command: used_s / len(runs) for command, used_s in sums.items()}

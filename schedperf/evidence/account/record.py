@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the record of section ``account``: the time of the workload's tasks, and its change."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from schedperf.model.counted import Basis, RateRow
 from schedperf.model.rows import Replication
 from schedperf.model.sections import SectionData
 from schedperf.model.units import format_measure
+from schedperf.model.verdict import SMALLEST_EFFECT
 
 Part = Literal["user", "system", "exiting", "waiting", "blocked"]
 Kind = Literal[
@@ -44,8 +45,6 @@ _REASONS: Mapping[SubPart, str] = {
     "io": "by I/O",
     "other": "not by I/O",
 }
-# Stands for all commands that are not of the workload.
-ALL = ""
 # Other commands that a sentence names.
 MOST_COMMANDS = 3
 
@@ -194,7 +193,7 @@ class OtherLoad(Struct, frozen=True, kw_only=True):
     side: str
     workload: str
     point: str
-    command: Annotated[str, 'its name; "" for all other commands together']
+    command: str
     base: Annotated[float, "arithmetic mean over the runs of base, in s per second of the run"]
     new: float
 
@@ -257,33 +256,32 @@ def describe_coverage(row: SampledWaiting) -> str:
     return f"coverage {row.coverage_base:.0%} -> {row.coverage_new:.0%}"
 
 
-def who_used_more(point: AccountPoint, others: Iterable[OtherLoad]) -> tuple[OtherLoad, ...]:
-    """Return the other commands that used more CPU time than in base; all others together first.
+def describe_others(point: AccountPoint, data: Account) -> str:
+    """Return who used more CPU time than in base: ``other commands used 0.5 s -> 2 s …``.
 
-    Empty if all others together used no more, or if their time is unknown.
+    Return "" if all others together used less than 1% of the busy time of base more, or if their
+    time is unknown.
     """
-    at = (point.side, point.workload, point.point)
+    at = point.side, point.workload, point.point
+    loads = (row.of_busy for row in data.other_load if (row.side, row.workload, row.point) == at)
+    total = next(loads, None)
+    if total is None or total.contribution < SMALLEST_EFFECT:
+        return ""
     more = [
         each
-        for each in others
+        for each in data.others
         if (each.side, each.workload, each.point) == at and each.new > each.base
     ]
-    return tuple(more) if more and more[0].command == ALL else ()
-
-
-def describe_others(point: AccountPoint, others: Iterable[OtherLoad]) -> str:
-    """Return who used more CPU time than in base: ``other commands used 0.5 s -> 2 s …``; or ""."""
-    total, *more = who_used_more(point, others) or (None,)
-    if total is None:
-        return ""
-    words = ", ".join(f"{each.command} {_seconds(each)}" for each in more[:MOST_COMMANDS])
+    words = ", ".join(f"{each.command} {write_times(each)}" for each in more[:MOST_COMMANDS])
     most = f", most: {words}" if words else ""
-    return f"other commands used {_seconds(total)} of CPU time per second{most}"
+    return f"other commands used {write_times(total)} of CPU time per second{most}"
 
 
-def _seconds(each: OtherLoad) -> str:
-    base, new = (format_measure(value, "s", each.base, each.new) for value in (each.base, each.new))
-    return f"{base} -> {new}"
+def write_times(each: OtherLoad | Contributed) -> str:
+    """Write the CPU time of base and of the new side: ``0.5 s -> 2 s``."""
+    return " -> ".join(
+        format_measure(value, "s", each.base, each.new) for value in (each.base, each.new)
+    )
 
 
 def write_points(share: float) -> str:

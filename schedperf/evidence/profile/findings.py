@@ -32,6 +32,7 @@ from schedperf.model.base_new import BaseNew
 from schedperf.model.place import OTHER_LOAD
 from schedperf.model.sections import Finding
 from schedperf.model.units import cost_scale
+from schedperf.model.verdict import LEAST_OTHER_LOAD
 
 # Largest number of findings per point of classes and scheduler functions, and of other functions;
 # the section's tables have all rows.
@@ -40,9 +41,6 @@ MOST_OTHER_FINDINGS = 3
 # Number of points for which a blind profile names the functions that the unseen code is attributed
 # to.
 MOST_CHARGED_POINTS = 2
-
-# A smaller change of the other load, in percentage points, ranks after changes of the workload.
-LEAST_OTHER_LOAD = 10.0
 
 # A change of the class of unclassified functions is not meaningful.
 UNNAMED_CLASSES = (OTHER_KERNEL, USER)
@@ -113,6 +111,7 @@ def _describe(
     assert share.ci_high is not None
     direction = "more" if share.change > 0 else "less"
     at = f" at {point.point}" if point.point else ""
+    is_other_load = row.class_ == OTHER_LOAD.symbol
     return Finding(
         id=f"hotter_symbols#{row.row}",
         side=side,
@@ -132,7 +131,8 @@ def _describe(
         evidence=(f"profile#{row.row}",),
         replication=f"{runs.base}+{runs.new} runs",
         attribution=_attribution(event, point),
-        of_machine=row.class_ == OTHER_LOAD.symbol and abs(share.change) < LEAST_OTHER_LOAD,
+        # It ranks after changes of the workload if it is small.
+        of_machine=is_other_load and abs(share.change) < 100.0 * LEAST_OTHER_LOAD,
     )
 
 

@@ -35,14 +35,14 @@ from tests.account_records import (
     account_row,
     divided_point,
     divided_row,
-    other_commands,
+    other_load,
     sampled_row,
 )
 
 Make = Callable[..., Comparison]
 Describe = Callable[..., list[Block]]
 
-LOAD = other_commands(("", 0.5, 5.5), ("stress-ng", 0.0, 4.0), ("sshd", 0.2, 0.1))
+LOAD = other_load(0.5, 5.5, ("stress-ng", 0.0, 4.0), ("sshd", 0.2, 0.1))
 LINE = (
     "groups=4: thread-time per message +20.0%: waiting for a CPU +20 pp [+18, +22], "
     "system +1.0 pp [-1.0, +3.0], blocked -1.0 pp [-3.0, +1.0], user 0 pp [-2.0, +2.0] (5+5 runs)"
@@ -73,7 +73,7 @@ def draw(comparison: Comparison, name: str) -> str:
 
 
 def test_the_line_of_a_point_begins_with_the_largest_contribution(describe: Describe) -> None:
-    blocks = describe(account_row(), others=LOAD)
+    blocks = describe(account_row(), **LOAD)
     assert lines_of(blocks) == [
         LINE,
         "other commands used 0.5 s -> 5.5 s of CPU time per second, most: stress-ng 0 s -> 4 s",
@@ -119,7 +119,7 @@ def test_reasons_of_one_run_have_no_interval(describe: Describe) -> None:
 
 
 def test_the_blocks_are_lines_drawing_sides_tables_and_notes(describe: Describe) -> None:
-    blocks = describe(account_row("cpu"), account_row(row="new-1"), others=LOAD, notes=("a note",))
+    blocks = describe(account_row("cpu"), account_row(row="new-1"), **LOAD, notes=("a note",))
     assert [type(block) for block in blocks] == [Items, Parts, Text, Table, Table, Text, Text]
     said = [block.text for block in blocks if isinstance(block, Text)]
     assert said[0] == "base: 5 clean runs; new: 5 clean runs"
@@ -129,7 +129,7 @@ def test_the_blocks_are_lines_drawing_sides_tables_and_notes(describe: Describe)
 
 def test_times_come_first_and_lower_is_better(describe: Describe) -> None:
     rows = [account_row(kind, row=f"new-{kind}") for kind in ("cpu", "waiting", "major faults")]
-    rates, others = (block for block in describe(*rows, others=LOAD) if isinstance(block, Table))
+    rates, others = (block for block in describe(*rows, **LOAD) if isinstance(block, Table))
     assert [row[0].text for row in rates.rows] == [
         "CPU time", "waiting for a CPU", "major faults",
     ]  # fmt: skip
@@ -147,7 +147,7 @@ def test_times_come_first_and_lower_is_better(describe: Describe) -> None:
 
 
 def test_what_was_not_measured_is_named(describe: Describe) -> None:
-    blocks = describe(account_row("cpu"), points=(account_point(("user", "system")),), others=LOAD)
+    blocks = describe(account_row("cpu"), points=(account_point(("user", "system")),), **LOAD)
     [line] = lines_of(blocks)
     assert line == (
         "groups=4: CPU time of the workload's tasks per message +2.5%: system +2.5 pp "
@@ -228,7 +228,7 @@ def test_a_contribution_without_interval_is_a_number_alone() -> None:
 def test_nobody_is_named_if_tasks_waited_no_longer() -> None:
     point = account_point()
     turned = [replace(each, contribution=-each.contribution) for each in point.parts]
-    data = account_of(others=LOAD)
+    data = account_of(**LOAD)
     assert len(list(describe_point(replace(point, parts=tuple(turned)), data))) == 1
     assert len(list(describe_point(point, data))) == 2
 
@@ -305,7 +305,7 @@ def test_the_page_draws_a_bar_per_side(make_comparison: Make) -> None:
 
 
 def test_a_mail_has_the_lines(make_comparison: Make) -> None:
-    text = draw(with_account(make_comparison, account_of(account_row(), others=LOAD)), "lkml")
+    text = draw(with_account(make_comparison, account_of(account_row(), **LOAD)), "lkml")
     assert TITLE in text
     words = " ".join(text.split())
     assert LINE in words
@@ -314,17 +314,15 @@ def test_a_mail_has_the_lines(make_comparison: Make) -> None:
 
 
 def test_the_brief_text_has_the_lines(make_comparison: Make) -> None:
-    comparison = with_account(make_comparison, account_of(account_row(), others=LOAD))
+    comparison = with_account(make_comparison, account_of(account_row(), **LOAD))
     assert "thread-time per message +20.0%" in " ".join(draw(comparison, "text").split())
 
 
 @pytest.mark.parametrize("name", sorted(all_formats().keys() - {"json"}))
 def test_names_of_commands_and_sides_are_clean(make_comparison: Make, name: str) -> None:
     at = points_at(make_comparison)
-    others = other_commands(("", 0.5, 5.5), (HOSTILE, 0.0, 4.0), **at)
-    data = account_of(
-        account_row(**at), points=(account_point(**at),), others=others, notes=(HOSTILE,)
-    )
+    others = other_load(0.5, 5.5, (HOSTILE, 0.0, 4.0), **at)
+    data = account_of(account_row(**at), points=(account_point(**at),), **others, notes=(HOSTILE,))
     shown = draw(with_account(make_comparison, data), name)
     assert "\x1b" not in shown
     assert "\u202e" not in shown

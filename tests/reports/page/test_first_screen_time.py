@@ -9,14 +9,14 @@ from schedperf.model.comparison import Comparison
 from schedperf.model.rows import Row
 from schedperf.model.sections import Section
 from schedperf_reports.page.first_screen.time import TimePicture, draw_time
-from tests.account_records import account_of, account_point, other_commands
+from tests.account_records import account_of, account_point, other_load
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
 
 NAMES = {"base": "v6.18", "new": "mine", "new2": "yours"}
-LOAD = other_commands(("", 0.5, 5.5), ("stress-ng", 0.0, 4.0))
+LOAD = other_load(0.5, 5.5, ("stress-ng", 0.0, 4.0))
 
 
 def draw(comparison: Comparison, *rows: Row) -> TimePicture:
@@ -32,7 +32,7 @@ def with_account(make_comparison: Make, **changes: object) -> Comparison:
 def test_a_change_has_its_contributions_the_largest_with_its_interval(
     make_comparison: Make,
 ) -> None:
-    picture = draw(with_account(make_comparison, others=LOAD))
+    picture = draw(with_account(make_comparison, **LOAD))
     assert picture.title == "thread-time per message +20.0% (5+5 runs)"
     assert [(each.number, each.name, each.text) for each in picture.key] == [
         (3, "waiting for a CPU", "+20 pp [+18, +22]"),
@@ -48,7 +48,7 @@ def test_a_change_has_its_contributions_the_largest_with_its_interval(
 
 
 def test_without_a_verdict_no_change_is_quoted(make_comparison: Make) -> None:
-    comparison = with_account(make_comparison, others=LOAD)
+    comparison = with_account(make_comparison, **LOAD)
     overall = overall_of("inconclusive", "emulated", 0)
     picture = draw(replace(comparison, overall=overall))
     assert picture.title == "thread-time per message"

@@ -16,7 +16,7 @@ from tests.account_records import (
     account_of,
     account_point,
     account_row,
-    other_commands,
+    other_load,
     sampled_row,
 )
 from tests.schedperf.evidence.account.conftest import Analyse, run_of, runs_of
@@ -28,11 +28,11 @@ BLOCKED = account_row(
 SYSTEM = account_row(
     "system", row="new-2", base=35e-6, new=36e-6, ratio=1.03, ci_low=1.02, ci_high=1.04
 )
-LOAD = other_commands(("", 0.5, 5.5), ("stress-ng", 0.0, 4.0), ("sshd", 0.1, 0.2), ("x", 0.0, 0.1))
+LOAD = other_load(0.5, 5.5, ("stress-ng", 0.0, 4.0), ("sshd", 0.1, 0.2), ("x", 0.0, 0.1))
 
 
 def test_waiting_for_a_cpu_names_the_commands_that_used_them() -> None:
-    [found] = account_changes(account_of(WAITING, others=LOAD))
+    [found] = account_changes(account_of(WAITING, **LOAD))
     assert found.claim == (
         "groups=4: time that the workload's tasks waited for a CPU per message 40 us -> 60 us, "
         "+50.0% (95% CI [+40%, +60%], +20 pp of all thread-time): runnable, but not running; "
@@ -45,11 +45,11 @@ def test_waiting_for_a_cpu_names_the_commands_that_used_them() -> None:
 
 
 def test_commands_that_used_less_or_no_waiting_name_nobody() -> None:
-    for rows, others in ((SYSTEM, LOAD), (WAITING, other_commands(("", 5.5, 0.5), ("a", 0, 0.1)))):
-        [found] = account_changes(account_of(rows, others=others))
+    for rows, others in ((SYSTEM, LOAD), (WAITING, other_load(5.5, 0.5, ("a", 0, 0.1)))):
+        [found] = account_changes(account_of(rows, **others))
         assert "other commands" not in found.claim
-    elsewhere = other_commands(("", 0.5, 5.5), point="groups=9")
-    [found] = account_changes(account_of(WAITING, others=elsewhere))
+    elsewhere = other_load(0.5, 5.5, point="groups=9")
+    [found] = account_changes(account_of(WAITING, **elsewhere))
     assert "other commands" not in found.claim
 
 

@@ -15,7 +15,7 @@ from schedperf.evidence.account.record import (
     PARTS,
     AccountSide,
     PartChange,
-    who_used_more,
+    describe_others,
     write_points,
 )
 from schedperf.evidence.account.section import account
@@ -395,19 +395,19 @@ def test_commands_are_named_by_their_change(analyse: Analyse) -> None:
     names = [f"small-{number}" for number in range(9)]
     new = load_runs(("sshd", 0.1), ("stress", 4.0), *((name, 0.01) for name in names), total=4.5)
     data = analyse(base, new)
-    assert [(each.command, each.base, each.new) for each in data.others[:4]] == [
-        ("", pytest.approx(0.6), pytest.approx(4.5)),
+    assert [(each.command, each.base, each.new) for each in data.others[:3]] == [
         ("stress", 0.0, pytest.approx(4.0)),
         ("kworker", pytest.approx(0.3), 0.0),
         ("sshd", pytest.approx(0.2), pytest.approx(0.1)),
     ]
-    assert len(data.others) == 1 + MOST_COMMANDS
-    more = who_used_more(data.points[0], data.others)
-    assert [each.command for each in more] == ["", "stress", "small-0", "small-1"]
+    assert len(data.others) == MOST_COMMANDS
+    assert describe_others(data.points[0], data) == (
+        "other commands used 0.6 s -> 4.5 s of CPU time per second, most: stress 0 s -> 4 s, "
+        "small-0 0 ms -> 10 ms, small-1 0 ms -> 10 ms"
+    )
     # Nothing is named if all others together used no more.
-    assert who_used_more(data.points[0], data.others[1:]) == ()
     less = analyse(new, base)
-    assert who_used_more(less.points[0], less.others) == ()
+    assert describe_others(less.points[0], less) == ""
 
 
 def test_a_longer_run_has_no_more_other_load(analyse: Analyse) -> None:
@@ -415,19 +415,21 @@ def test_a_longer_run_has_no_more_other_load(analyse: Analyse) -> None:
     new = [{**run_of(changes={"others_cpu_s": 1.2, "others": [{"command": "cron", "cpu_s": 1.0}]}),
             "wall_s": 2.0}] * 3  # fmt: skip
     data = analyse(base, new)
-    whole, cron = data.others
-    assert (whole.base, whole.new) == pytest.approx((0.6, 0.6))
+    [cron] = data.others
     assert (cron.base, cron.new) == pytest.approx((0.5, 0.5))
     [row] = data.other_load
     assert not row.changed
     assert row.of_busy is not None
+    assert (row.of_busy.base, row.of_busy.new) == pytest.approx((0.6, 0.6))
     assert row.of_busy.contribution == pytest.approx(0.0)
 
 
-def test_a_command_without_a_name_is_not_counted_twice(analyse: Analyse) -> None:
+def test_a_command_without_a_name_is_counted_with_all_others(analyse: Analyse) -> None:
     data = analyse(load_runs(("", 0.5), total=0.6), load_runs(("", 0.5), ("a", 1.0), total=1.6))
-    assert [each.command for each in data.others] == ["", "a"]
-    assert (data.others[0].base, data.others[0].new) == pytest.approx((0.6, 1.6))
+    assert [each.command for each in data.others] == ["a"]
+    [row] = data.other_load
+    assert row.of_busy is not None
+    assert (row.of_busy.base, row.of_busy.new) == pytest.approx((0.6, 1.6))
 
 
 def test_contributions_are_written_in_percentage_points() -> None:
