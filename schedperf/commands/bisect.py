@@ -1,27 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf bisect``: find the first bad commit of a regression from noisy boots."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
 from schedperf.commands._percentage import Percentage
-from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
-
-if TYPE_CHECKING:
-    from schedperf.inputs.git import Commit, Repository
-    from schedperf.lab.bisect.rule import Bisection
 
 # 75 is EX_TEMPFAIL of sysexits.h: run it again.
 _EXIT_STATUSES = {"named": 0, "no-change": 1, "withheld": 3, "more-boots": 75}
-# Prior weight of a commit that does not touch --paths, 1 being that of one that does. It is not
-# zero, because files elsewhere can cause a regression.
-OUTSIDE_WEIGHT = 0.1
 
 EPILOG = """\b
 Examples:
@@ -78,30 +68,20 @@ def next_(
     3 no commit is named although good and bad differ, 75 more boots are needed; make them, and run
     it again.
     """
-    import numpy as np  # noqa: PLC0415 # --help stays fast
-
-    from schedperf.commands._bisect_text import format_document  # noqa: PLC0415 # as above
-    from schedperf.inputs.git import Repository  # noqa: PLC0415
-    from schedperf.lab.bisect.document import group_commits, make_document  # noqa: PLC0415
+    from schedperf.commands._bisect_text import format_document  # noqa: PLC0415 # --help stays fast
+    from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.judge import find_inside, judge, read_range  # noqa: PLC0415
     from schedperf.lab.bisect.results import read_results, resolve_results  # noqa: PLC0415
-    from schedperf.lab.bisect.rule import Bisection  # noqa: PLC0415
 
     with open_outputs({"json": json}, [path]) as files:
         repository = Repository(repo)
-        commits = repository.series(good, bad)
-        groups = group_commits(commits, _resolve_skipped(repository, commits, skip))
-        likely = repository.touching(good, bad, paths) if paths else {each.hash for each in commits}
-        weights = [
-            sum(1.0 if commit.hash in likely else OUTSIDE_WEIGHT for commit in group)
-            for group in groups
-        ]
-        bisection = Bisection(np.array(weights), boot_sd)
+        span = read_range(repository, good, bad, paths, boot_sd)
+        untestable = {find_inside(span, repository, name) for name in skip}
         boots = resolve_results(read_results(path), repository.resolve)
-        not_used = _add_boots(bisection, groups, boots)
-        document = make_document(groups, bisection, not_used, is_final=is_final)
+        document = judge(span, boots, untestable, is_final=is_final)
         for file in files.values():
             write_output(file, [dump_json(document)])
-    for commit, number in not_used.items():
+    for commit, number in document.not_used.items():
         click.echo(
             f"schedperf: {path}: {number} boot(s) of {commit[:12]} not used: untestable, or not in "
             f"{clean_line(good)}..{clean_line(bad)}",
@@ -109,40 +89,3 @@ def next_(
         )
     click.echo(dump_json(document) if json == "-" else format_document(document), nl=False)
     return _EXIT_STATUSES[document.status]
-
-
-def _add_boots(
-    bisection: "Bisection",
-    groups: "Sequence[tuple[Commit, ...]]",
-    boots: Iterable[tuple[str, float]],
-) -> Counter[str]:
-    """Add the boots of the commits that can be tested; return the number of others per commit.
-
-    :param boots: hash and value of each, in the order in which they were made
-    """
-    indices = {group[-1].hash: index for index, group in enumerate(groups)}
-    not_used: Counter[str] = Counter()
-    for commit, value in boots:
-        if commit in indices:
-            bisection.add(indices[commit], value)
-        else:
-            not_used[commit] += 1
-    return not_used
-
-
-def _resolve_skipped(
-    repository: "Repository", commits: "Sequence[Commit]", skip: Sequence[str]
-) -> set[str]:
-    """Return the hashes of the commits that cannot be tested.
-
-    :raises InputError: one is unknown, not in the range, or an end of it
-    """
-    inside = {commit.hash for commit in commits[1:-1]}
-    hashes = {repository.resolve(name): name for name in skip}
-    for commit, name in hashes.items():
-        if commit not in inside:
-            raise InputError(
-                f"--skip {clean_line(name)}: not between good and bad (expected a commit of the "
-                "range, but neither of its ends); leave it out, or name other ends"
-            )
-    return set(hashes)

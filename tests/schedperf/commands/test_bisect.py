@@ -349,7 +349,7 @@ def test_other_boots_are_named_and_not_used(
         ({"good": "gone"}, "gone: no such commit in linux"),
         ({"bad": "v1\x1b[31m"}, "invalid name of a commit"),
         ({"bad": "apart"}, "v0 is not an ancestor of apart"),
-        ({"skip": "v0"}, "--skip v0: not between good and bad"),
+        ({"skip": "v0"}, "v0: not between good and bad"),
         ({"skip": "gone"}, "gone: no such commit"),
         ({"paths": "gone.c"}, "gone.c: not changed in v0..v12"),
         ({"boot_sd": "200%"}, "'200%' is out of range"),
