@@ -26,7 +26,7 @@ from schedperf_collectors.machine.new_files import write_durably
 
 if TYPE_CHECKING:
     from schedperf.inputs.git import Checkouts, Commit
-    from schedperf.lab.series.build import Builder
+    from schedperf.lab.build import Builder, Recipe
     from schedperf.lab.vm.images import Kernel
 
 # Series of more commits are bisected unless --all is given.
@@ -167,15 +167,17 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
     repo: Path | None = options["repo"]
     if repo is None:
         raise InputError("--repo: missing (expected a git repository, e.g. --repo ~/linux)")
-    builder = _builder(options)
+    recipe = _recipe(options)
     from schedperf.inputs.git import Repository  # noqa: PLC0415
+    from schedperf.lab.build import Builder  # noqa: PLC0415
 
     repository = Repository(repo)
     work = options["output"] / "work"
     stack.callback(shutil.rmtree, work, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
     checkouts = repository.borrow(work)
-    build = _builds(builder, checkouts, quiet=options["quiet"])
+    builder = Builder(checkouts, options["output"] / "builds", recipe)
+    build = _builds(builder, quiet=options["quiet"])
     if options["patch"] is None:
         base, _, head = span.partition("..")
         commits = repository.series(base, head or "HEAD")
@@ -210,7 +212,7 @@ def _patched(
     mailbox = fetch_patches(options["patch"], options["mbox"], work / "patches")
     tree = checkouts.add("patched", base)
     commits = checkouts.as_repository().series(base, checkouts.apply(tree, mailbox))
-    checkouts.remove(tree)
+    checkouts.remove("patched")
     return commits
 
 
@@ -219,8 +221,8 @@ def _entries(commits: "Sequence[Commit]") -> list[_Entry]:
     return [_Entry(index, digits, each.hash, each.subject) for index, each in enumerate(commits)]
 
 
-def _builder(options: Mapping[str, Any]) -> "Builder":
-    from schedperf.lab.series.build import DEFAULT_BUILD, Builder  # noqa: PLC0415
+def _recipe(options: Mapping[str, Any]) -> "Recipe":
+    from schedperf.lab.build import DEFAULT_BUILD, Recipe  # noqa: PLC0415
 
     config: Path | None = options["config"]
     if config is not None and not config.is_file():
@@ -230,28 +232,16 @@ def _builder(options: Mapping[str, Any]) -> "Builder":
             "--config: missing (the default build needs the .config of a kernel that boots in a "
             "guest); give --config FILE or --build CMD"
         )
-    return Builder(
-        folder=options["output"] / "builds",
-        command=options["build"] or DEFAULT_BUILD,
-        config=config,
-        limit_s=options["build_timeout"],
+    return Recipe(
+        command=options["build"] or DEFAULT_BUILD, config=config, limit_s=options["build_timeout"]
     )
 
 
-def _builds(
-    builder: "Builder", checkouts: "Checkouts", *, quiet: bool
-) -> "Callable[[_Entry], Path]":
+def _builds(builder: "Builder", *, quiet: bool) -> "Callable[[_Entry], Path]":
     def build(entry: _Entry) -> Path:
-        existing = builder.existing(entry.key)
-        if existing is not None:
-            return existing
-        if not quiet:
+        if not quiet and builder.existing(entry.key) is None:
             click.echo(f"schedperf: building {clean_line(entry.label)}", err=True)
-        tree = checkouts.add(entry.name, entry.key)
-        try:
-            return builder.build(entry.key, tree)
-        finally:
-            checkouts.remove(tree)
+        return builder.build(entry.key)
 
     return build
 
@@ -395,7 +385,7 @@ class _Series:
 
         :raises InputError: the build's result cannot be written or read, or cannot be booted
         """
-        from schedperf.lab.series.build import BuildFailed, read_built  # noqa: PLC0415
+        from schedperf.lab.build import BuildFailed, read_built  # noqa: PLC0415
 
         if index in self._failed:
             return False

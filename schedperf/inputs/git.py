@@ -302,6 +302,25 @@ class Checkouts:
         if shallow.is_file():
             shutil.copyfile(shallow, self._path / "shallow")
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a check-out of this name."""
+        return (self._folder / name).exists()
+
+    def move(self, name: str, commit: str) -> Path:
+        """Check a commit out into a directory that may have another commit; return the directory.
+
+        Files that are not of a commit, e.g. objects, stay, and files that are equal in both commits
+        keep their times.
+
+        :param name: name of the directory
+        :raises InputError: git fails
+        """
+        tree = self._folder / name
+        if not self.has(name):
+            return self.add(name, commit)
+        self._do(tree, "checkout", "--quiet", "--detach", "--force", commit, "--")
+        return tree
+
     def add(self, name: str, commit: str) -> Path:
         """Check a commit out; return its directory.
 
@@ -309,7 +328,7 @@ class Checkouts:
         :raises InputError: git fails
         """
         tree = self._folder / name
-        self.remove(tree)
+        self.remove(name)
         self._do(
             self._path,
             "worktree",
@@ -321,6 +340,18 @@ class Checkouts:
             commit,
         )
         return tree
+
+    def tree_of(self, commit: str) -> str:
+        """Return the hash of a commit's tree.
+
+        :raises InputError: the commit is unknown
+        """
+        ran = run_git(
+            self._path, ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}"]
+        )
+        if ran.returncode:
+            raise InputError(f"{self._path}: {reason_of(ran.stderr)}")
+        return ran.stdout.strip()
 
     def apply(self, tree: Path, mailbox: Path) -> str:
         """Apply patches to a check-out; return the hash of the last commit.
@@ -343,12 +374,14 @@ class Checkouts:
             raise InputError(f"the patches do not apply to base ({reason}); choose another base")
         return run_git(tree, ["rev-parse", "HEAD"]).stdout.strip()
 
-    def remove(self, tree: Path) -> None:
+    def remove(self, name: str) -> None:
         """Remove a check-out; do nothing if there is none.
+
+        :param name: name of its directory
 
         :raises InputError: git does not finish in time
         """
-        shutil.rmtree(tree, ignore_errors=True)
+        shutil.rmtree(self._folder / name, ignore_errors=True)
         run_git(self._path, ["worktree", "prune"])
 
     def as_repository(self) -> Repository:

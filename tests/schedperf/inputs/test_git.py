@@ -148,7 +148,7 @@ def test_the_users_repository_stays_as_it_is(
     checkouts = repository.borrow(tmp_path / "work")
     tree = checkouts.add("tree", repository.resolve("c1"))
     assert (tree / "file").read_text() == "1\n"
-    checkouts.remove(tree)
+    checkouts.remove("tree")
     assert not tree.exists()
     assert {path for path in (tmp_path / "repository").rglob("*") if path.is_file()} == files
     assert git("worktree", "list").count("\n") == 0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Build the kernel of a commit in its check-out, and cache the result by the commit's hash.
+"""Build commits, each in the same check-out, and cache the results by the hash of their tree.
 
 ::
 
-    builds/HASH/bzImage, System.map, config    the kernel; System.map and config are optional
-    builds/HASH/modules/lib/modules/RELEASE    its modules, if it has any
-    builds/HASH/cmdline                        further arguments for its command line; optional
-    builds/HASH.log                            what the build printed
+    builds/TREE/bzImage, System.map, config    a kernel; System.map and config are optional
+    builds/TREE/modules/lib/modules/RELEASE    its modules, if it has any
+    builds/TREE/cmdline                        further arguments for its command line; optional
+    builds/TREE.log                            what the build printed
 
 A directory gets its final name when it is complete, so a killed build leaves no usable result.
 """
@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -27,12 +28,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.inputs.bundle.files import read_regular
+from schedperf.inputs.git import Checkouts
 from schedperf.lab.group import end_group
 from schedperf.lab.vm.images import Kernel, read_kernel
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
+from schedperf_collectors.machine.new_files import write_durably
 
-BUILD_LIMIT_S = 7200.0
 # A build of all modules with its warnings prints several megabytes.
 LOG_LIMIT_BYTES = 8 << 20
 _TAIL_BYTES = 1 << 14
@@ -43,6 +45,10 @@ _ARGUMENTS_BYTES = 1024
 _IMAGES = ("bzImage", "vmlinuz", "arch/x86/boot/bzImage")
 _SYSTEM_MODULES = Path("/lib/modules")
 _KEY = "build"
+_KEY_DIGITS = 12
+_VERSION_LIMIT_S = 10.0
+# What programs print if errno is ENOSPC: such a commit may build on another day.
+_FULL = "no space left on device"
 
 DEFAULT_BUILD = """\
 set -e
@@ -69,80 +75,142 @@ class BuildFailed(Exception):
         self.reason = reason
 
 
-class Builder(Struct, frozen=True, kw_only=True):
-    """Builds kernels with one command and configuration.
+class _Late(BuildFailed):
+    """A build was killed at its time limit."""
 
-    :param folder: directory of the results
+
+class Recipe(Struct, frozen=True, kw_only=True):
+    """How commits are built.
+
     :param command: shell command, run in the check-out
     :param config: configuration of the kernel; None if the command provides it
     :param limit_s: time limit in seconds; a longer build is killed
+    :param makes_kernel: whether a result without a kernel image is a failure
     """
 
-    folder: Path
     command: str
     config: Path | None
     limit_s: float
+    makes_kernel: bool = True
+
+    def key(self) -> str:
+        """Return a hash of the command, the configuration, and the versions of the compilers."""
+        config = b"" if self.config is None else self.config.read_bytes()
+        parts = (self.command.encode(), config, *map(str.encode, _toolchain()))
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+class Builder:
+    """Builds commits one after the other in one check-out, so that objects are reused.
+
+    There is a check-out per recipe. If a build was killed or fails, the check-out is removed; a
+    build that failed among the objects of an earlier commit is repeated without them.
+
+    :param checkouts: the repository of the check-out
+    :param folder: directory of the results
+    """
+
+    def __init__(self, checkouts: Checkouts, folder: Path, recipe: Recipe) -> None:
+        self._checkouts = checkouts
+        self._folder = folder
+        self._recipe = recipe
 
     def existing(self, commit: str) -> Path | None:
-        """Return the directory of a kernel that the same command built with the same configuration.
+        """Return the directory of a result that the same recipe made from the same tree.
 
         :param commit: full hash
         :return: None if there is none
         """
-        result = self.folder / commit
+        result = self._folder / self._checkouts.tree_of(commit)
         try:
-            same = (result / _KEY).read_text() == self._key()
+            same = (result / _KEY).read_text() == self._recipe.key()
         except OSError:
             return None
         return result if same else None
 
-    def build(self, commit: str, tree: Path) -> Path:
-        """Build a check-out; return the directory of the kernel.
+    def build(self, commit: str) -> Path:
+        """Return the directory of a commit's result; build it if there is none.
 
         :param commit: full hash
-        :param tree: the check-out
         :raises BuildFailed: the command fails, takes too long or leaves no kernel image
         :raises InputError: the log or the result cannot be written
         """
+        existing = self.existing(commit)
+        if existing is not None:
+            return existing
         try:
-            return self._build(commit, tree)
+            return self._build(commit)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(
-                f"{error.filename or self.folder}: {reason}; free space there, or give another "
-                "--output, and repeat the command"
-            ) from error
+            raise self._full(error.filename, error.strerror or str(error)) from error
 
-    def _build(self, commit: str, tree: Path) -> Path:
-        partial = self.folder / f"{commit}.partial"
+    def _build(self, commit: str) -> Path:
+        name = f"tree-{self._recipe.key()[:_KEY_DIGITS]}"
+        # This file is left if a build does not end well: objects may then be damaged.
+        running = self._folder / f"{name}.building"
+        if running.exists():
+            self._checkouts.remove(name)
+        has_objects = self._checkouts.has(name)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_durably(running, b"")
+        try:
+            result = self._run(commit, self._checkouts.move(name, commit))
+        except BuildFailed as error:
+            self._checkouts.remove(name)
+            running.unlink()
+            if has_objects and not isinstance(error, _Late):
+                return self._build(commit)
+            raise
+        running.unlink()
+        return result
+
+    def _run(self, commit: str, tree: Path) -> Path:
+        hash_ = self._checkouts.tree_of(commit)
+        partial, result = self._folder / f"{hash_}.partial", self._folder / hash_
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        partial.mkdir()
         environment = {
             **os.environ,
             "SCHEDPERF_OUT": str(partial.resolve()),
             "SCHEDPERF_COMMIT": commit,
         }
-        if self.config is not None:
-            environment["SCHEDPERF_CONFIG"] = str(self.config.resolve())
-        log = self.folder / f"{commit}.log"
-        status, last = run_logged(self.command, tree, environment, log, self.limit_s)
+        if self._recipe.config is not None:
+            environment["SCHEDPERF_CONFIG"] = str(self._recipe.config.resolve())
+        log, limit_s = self._folder / f"{hash_}.log", self._recipe.limit_s
+        status, last = run_logged(self._recipe.command, tree, environment, log, limit_s)
         if status is None:
-            raise BuildFailed(
-                f"not finished after {self.limit_s:.0f} s (--build-timeout); log: {log}"
-            )
+            raise _Late(f"not finished after {limit_s:.0f} s (--build-timeout); log: {log}")
+        if status and _FULL in last.lower():
+            raise self._full(None, last)
         if status:
             raise BuildFailed(f"exit status {status}: {last or 'no output'}; log: {log}")
-        if find_image(partial) is None:
+        if self._recipe.makes_kernel and find_image(partial) is None:
             raise BuildFailed(f"the build left no bzImage in $SCHEDPERF_OUT; log: {log}")
-        (partial / _KEY).write_text(self._key())
-        result = self.folder / commit
+        write_durably(partial / _KEY, self._recipe.key().encode())
         shutil.rmtree(result, ignore_errors=True)
         partial.rename(result)
         return result
 
-    def _key(self) -> str:
-        config = b"" if self.config is None else self.config.read_bytes()
-        return hashlib.sha256(self.command.encode() + b"\0" + config).hexdigest()
+    def _full(self, name: object, reason: str) -> InputError:
+        return InputError(
+            f"{name or self._folder}: {reason.lower()}; free space there, or give another "
+            "--output, and repeat the command"
+        )
+
+
+@cache
+def _toolchain() -> tuple[str, ...]:
+    """Return the first lines that the compilers, the linker and the assembler print as versions."""
+    versions = []
+    for program in (os.environ.get("CC") or "cc", "ld", "as", "clang", "rustc"):
+        try:
+            ran = subprocess.run(
+                [*shlex.split(program), "--version"], stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=_VERSION_LIMIT_S, check=False,
+            )  # fmt: skip
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            continue
+        versions.append(ran.stdout.partition(b"\n")[0].decode("utf-8", "replace"))
+    return tuple(versions)
 
 
 def run_logged(
