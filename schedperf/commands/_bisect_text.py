@@ -2,12 +2,15 @@
 """Format the result of ``schedperf bisect`` as text."""
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.document import BisectDocument, Candidate, Change, NamedCommit, OpenRange
 from schedperf.lab.bisect.posterior import LEADING
 from schedperf.lab.bisect.rule import MOST_BOOTS, SURE, Check
+from schedperf.lab.bisect.store import Booting, Building, Progress
 from schedperf.model.text import clean_line, cut
+from schedperf_collectors.recorder.progress import format_duration
 from schedperf_reports.words.quantities import format_change, format_interval, format_p
 
 _LABEL_COLUMNS = 18
@@ -28,6 +31,44 @@ def format_document(document: BisectDocument) -> str:
         f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip() for label, text in _lines(document)
     )
     return "".join(f"{line}\n" for line in (*lines, *_bars(document.candidates)))
+
+
+def format_next(document: BisectDocument) -> str:
+    """Return in one line how many boots were made, what is named, and what to boot next."""
+    parts = [_count(document.boots, "boot")]
+    parts += [f"named: {_set(named.commits)}" for named in document.named]
+    if document.candidates and document.candidates[0].probability > LEADING:
+        leading = document.candidates[0]
+        parts.append(f"{_hash(leading.commits[-1])} has a probability of {leading.probability:.3f}")
+    if document.next is not None:
+        parts.append(
+            f"next: {_count(document.next.boots, 'boot')} of {_hash(document.next.commit)}"
+        )
+    return "; ".join(parts)
+
+
+def format_state(progress: Progress, *, is_running: bool) -> str:
+    """Return as text what a search does, and what it has taken."""
+    doing = "not running; repeat its command to continue"
+    last = progress.last
+    if is_running:
+        doing = "deciding"
+    if is_running and isinstance(last, Building | Booting):
+        doing = f"{'building' if isinstance(last, Building) else 'booting'} {last.commit[:_HASH_DIGITS]}"
+    lines = [("state", doing)]
+    if progress.build_s:
+        lines.append(("builds", _describe_durations(progress.build_s)))
+    if progress.boot_s:
+        lines.append(("time per boot", format_duration(fmean(progress.boot_s))))
+    for commit, reason in progress.untestable.items():
+        lines.append(("untestable", f"{commit[:_HASH_DIGITS]}: {reason}"))
+    for commit, side in progress.marks.items():
+        lines.append(("marked", f"{commit[:_HASH_DIGITS]} {side}"))
+    return "".join(f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}\n" for label, text in lines)
+
+
+def _describe_durations(durations_s: Sequence[float]) -> str:
+    return f"{len(durations_s)}, each {format_duration(fmean(durations_s))} on average"
 
 
 def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
+from schedperf.commands._bisect_run import run
+from schedperf.commands._bisect_state import mark, skip, status, stop
 from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
 from schedperf.commands._percentage import Percentage
 from schedperf.model.text import clean_line
-
-# 75 is EX_TEMPFAIL of sysexits.h: run it again.
-_EXIT_STATUSES = {"named": 0, "no-change": 1, "withheld": 3, "more-boots": 75}
 
 EPILOG = """\b
 Examples:
@@ -68,8 +67,9 @@ def next_(
     3 no commit is named although good and bad differ, 75 more boots are needed; make them, and run
     it again.
     """
-    from schedperf.commands._bisect_text import format_document  # noqa: PLC0415 # --help stays fast
-    from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
+    from schedperf.commands._bisect_screen import EXIT_STATUSES  # noqa: PLC0415 # --help stays fast
+    from schedperf.commands._bisect_text import format_document  # noqa: PLC0415 # as above
+    from schedperf.inputs.git import Repository  # noqa: PLC0415
     from schedperf.lab.bisect.judge import find_inside, judge, read_range  # noqa: PLC0415
     from schedperf.lab.bisect.results import read_results, resolve_results  # noqa: PLC0415
 
@@ -88,4 +88,8 @@ def next_(
             err=True,
         )
     click.echo(dump_json(document) if json == "-" else format_document(document), nl=False)
-    return _EXIT_STATUSES[document.status]
+    return EXIT_STATUSES[document.status]
+
+
+for subcommand in (run, status, skip, mark, stop):
+    command.add_command(subcommand)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from schedperf.commands import vm
 from schedperf.commands._given_words import KeepsWords
+from schedperf.commands._recipe import build_options, kernel_recipe
 from schedperf.commands.compare import choose_format
 from schedperf.commands.compare import command as compare
 from schedperf.model.errors import InputError
@@ -26,12 +27,11 @@ from schedperf_collectors.machine.new_files import write_durably
 
 if TYPE_CHECKING:
     from schedperf.inputs.git import Checkouts, Commit
-    from schedperf.lab.build import Builder, Recipe
+    from schedperf.lab.build import Builder
     from schedperf.lab.vm.images import Kernel
 
 # Series of more commits are bisected unless --all is given.
 MOST_BY_DEFAULT = 8
-_BUILD_LIMIT_S = 7200.0
 _SHORT_HASH = 12
 _LONGEST_LABEL = 40
 # Characters of a bundle's name besides letters and digits.
@@ -62,13 +62,7 @@ installed kernels: schedperf ab --kernel.
 @click.command(cls=KeepsWords, epilog=EPILOG)
 @click.option("--repo", metavar="DIR", type=click.Path(path_type=Path),
               help="Read the commits from this git repository.")  # fmt: skip
-@click.option("--build", metavar="CMD",
-              help="Build each commit by this shell command in a check-out; it writes bzImage, "
-                   "System.map and config to $SCHEDPERF_OUT.  [default: make bzImage]")  # fmt: skip
-@click.option("--config", metavar="FILE", type=click.Path(path_type=Path),
-              help="Build kernels with this configuration.")  # fmt: skip
-@click.option("--build-timeout", metavar="S", type=click.FloatRange(min=1), default=_BUILD_LIMIT_S,
-              show_default=True, help="Kill a build after S seconds.")  # fmt: skip
+@build_options
 @click.option("--built", multiple=True, metavar="NAME=DIR",
               help="Use kernels that are already built; the first is the base.")  # fmt: skip
 @click.option("--patch", metavar="MSGID",
@@ -167,7 +161,7 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
     repo: Path | None = options["repo"]
     if repo is None:
         raise InputError("--repo: missing (expected a git repository, e.g. --repo ~/linux)")
-    recipe = _recipe(options)
+    recipe = kernel_recipe(options)
     from schedperf.inputs.git import Repository  # noqa: PLC0415
     from schedperf.lab.build import Builder  # noqa: PLC0415
 
@@ -219,22 +213,6 @@ def _patched(
 def _entries(commits: "Sequence[Commit]") -> list[_Entry]:
     digits = max(2, len(str(len(commits) - 1)))
     return [_Entry(index, digits, each.hash, each.subject) for index, each in enumerate(commits)]
-
-
-def _recipe(options: Mapping[str, Any]) -> "Recipe":
-    from schedperf.lab.build import DEFAULT_BUILD, Recipe  # noqa: PLC0415
-
-    config: Path | None = options["config"]
-    if config is not None and not config.is_file():
-        raise InputError(f"--config {config}: no such file (expected a kernel's .config)")
-    if options["build"] is None and config is None:
-        raise InputError(
-            "--config: missing (the default build needs the .config of a kernel that boots in a "
-            "guest); give --config FILE or --build CMD"
-        )
-    return Recipe(
-        command=options["build"] or DEFAULT_BUILD, config=config, limit_s=options["build_timeout"]
-    )
 
 
 def _builds(builder: "Builder", *, quiet: bool) -> "Callable[[_Entry], Path]":

@@ -360,20 +360,19 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm:
     arguments = ["-n", str(options["runs"]), *_choice(ctx, is_kvm=is_kvm)]
     if ctx.params["_instrumented"] is None:
         arguments.append(f"--instrumented={GUEST_INSTRUMENTED}")
+    return [*arguments, *recorder_words(ctx), f"--recorded-as={json.dumps(given_words(ctx))}"]
+
+
+def recorder_words(ctx: click.Context) -> Iterator[str]:
+    """Yield the given options of ``record``, except those that choose collectors."""
     for parameter in ctx.command.params:
         name = parameter.name or ""
         if name.startswith("_") and name != "_collectors":
             value = ctx.params[name]
             values = value if parameter.multiple else [value]
-            arguments += [
-                _word(parameter, given)
-                for given in values
-                if given is not None and given is not False
-            ]
-    return [
-        *arguments,
-        f"--recorded-as={json.dumps(given_words(ctx))}",
-    ]
+            for given in values:
+                if given is not None and given is not False:
+                    yield _word(parameter, given)
 
 
 def _word(parameter: click.Parameter, value: object) -> str:

@@ -176,13 +176,13 @@ class Builder:
         if self._recipe.config is not None:
             environment["SCHEDPERF_CONFIG"] = str(self._recipe.config.resolve())
         log, limit_s = self._folder / f"{hash_}.log", self._recipe.limit_s
-        status, last = run_logged(self._recipe.command, tree, environment, log, limit_s)
+        status, said = run_logged(self._recipe.command, tree, environment, log, limit_s)
         if status is None:
             raise _Late(f"not finished after {limit_s:.0f} s (--build-timeout); log: {log}")
-        if status and _FULL in last.lower():
-            raise self._full(None, last)
+        if status and _FULL in said.lower():
+            raise self._full(None, said)
         if status:
-            raise BuildFailed(f"exit status {status}: {last or 'no output'}; log: {log}")
+            raise BuildFailed(f"exit status {status}: {said or 'no output'}; log: {log}")
         if self._recipe.makes_kernel and find_image(partial) is None:
             raise BuildFailed(f"the build left no bzImage in $SCHEDPERF_OUT; log: {log}")
         write_durably(partial / _KEY, self._recipe.key().encode())
@@ -216,7 +216,7 @@ def _toolchain() -> tuple[str, ...]:
 def run_logged(
     command: str, folder: Path, environment: Mapping[str, str], log: Path, limit_s: float
 ) -> tuple[int | None, str]:
-    """Run a shell command; return its exit status and its last line that is not empty.
+    """Run a shell command; return its exit status, and its first error, or else its last line.
 
     The status is None if the command was killed at its time limit, and the line is "" without
     output. The output is written to a file; of more than 8 MiB, the middle is left out.
@@ -244,7 +244,9 @@ def run_logged(
         if process.stdout is not None:
             process.stdout.close()
     lines = [clean_line(line) for line in tail.decode("utf-8", "replace").splitlines()]
-    return status, next((line for line in reversed(lines) if line), "")[:200]
+    wanted = (_FULL, "error:")
+    errors = (line for what in wanted for line in lines if what in line.lower())
+    return status, next(errors, next(filter(None, reversed(lines)), ""))[:200]
 
 
 def _copy_output(process: "subprocess.Popen[bytes]", file: IO[bytes], deadline_s: float) -> bytes:

@@ -16,6 +16,8 @@ from schedperf.model.text import clean_line
 # Prior weight of a commit that touches none of the likely paths, 1 being that of one that does. It
 # is not zero, because files elsewhere can cause a regression.
 OUTSIDE_WEIGHT = 0.1
+# The same for a commit that the user excludes, who may be wrong.
+EXCLUDED_WEIGHT = 0.01
 
 
 class Range(Struct, frozen=True, kw_only=True):
@@ -23,6 +25,7 @@ class Range(Struct, frozen=True, kw_only=True):
 
     :param commits: oldest first; from the good end to the bad end
     :param likely: hashes of the commits with the full prior weight
+    :param unlikely: hashes of the commits that the user excludes, with a hundredth of their weight
     :param boot_sd: standard deviation of the logarithms of boots of one kernel, from earlier boots
         of the machine; None to use that of the boots of the ends
     """
@@ -30,6 +33,7 @@ class Range(Struct, frozen=True, kw_only=True):
     commits: Sequence[Commit]
     likely: Collection[str]
     boot_sd: float | None
+    unlikely: Collection[str] = ()
 
 
 def read_range(
@@ -75,10 +79,7 @@ def judge(
     :param is_final: whether no more boots can be made
     """
     groups = group_commits(span.commits, untestable)
-    weights = [
-        sum(1.0 if commit.hash in span.likely else OUTSIDE_WEIGHT for commit in group)
-        for group in groups
-    ]
+    weights = [sum(_weight(span, commit.hash) for commit in group) for group in groups]
     bisection = Bisection(np.array(weights), span.boot_sd)
     indices = {group[-1].hash: index for index, group in enumerate(groups)}
     not_used: Counter[str] = Counter()
@@ -88,3 +89,8 @@ def judge(
         else:
             not_used[commit] += 1
     return make_document(groups, bisection, not_used, is_final=is_final)
+
+
+def _weight(span: Range, commit: str) -> float:
+    weight = 1.0 if commit in span.likely else OUTSIDE_WEIGHT
+    return weight * EXCLUDED_WEIGHT if commit in span.unlikely else weight

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.lab.build: builds that work, fail, hang and print without end."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,13 @@ def test_a_failing_build_has_its_last_line(repository: Repository, tmp_path: Pat
     )
     assert reason.startswith("exit status 2: fair.c:1: error: oops")
     assert "\x1b" not in reason
+
+
+def test_a_failing_build_has_its_first_error(repository: Repository, tmp_path: Path) -> None:
+    lines = ("fair.c:1:9: error: oops", "    1 | oops", "      | ^~~~", "error: again")
+    command = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))}; exit 2"
+    reason = failure(repository, tmp_path, command)
+    assert reason.startswith("exit status 2: fair.c:1:9: error: oops; log: ")
 
 
 def test_a_build_without_an_image_fails(repository: Repository, tmp_path: Path) -> None:

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf bisect run``: build, boot and measure commits until the first bad one is found."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from msgspec.structs import replace
+
+from schedperf.commands import vm
+from schedperf.commands._given_words import KeepsWords
+from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
+from schedperf.commands._percentage import Percentage
+from schedperf.commands._recipe import build_options, kernel_recipe
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+if TYPE_CHECKING:
+    from schedperf.inputs.git import Commit, Repository
+    from schedperf.lab.bisect.judge import Range
+    from schedperf.lab.bisect.search import Machine
+    from schedperf.lab.bisect.store import Store
+    from schedperf.lab.build import Recipe
+
+_AGAIN = 75
+_HASH_DIGITS = 12
+
+EPILOG = """\b
+Examples:
+  schedperf bisect run --good v6.18 --bad tip/master --repo linux \\
+     --config kvm.config --in vm -n 3 -o search -- hackbench -l 100 -g 2
+  schedperf bisect run --good v1.2 --bad main --repo prog --in here \\
+     --build 'make && cp prog "$SCHEDPERF_OUT"' -o search -- ./prog
+"""
+
+
+@click.command(name="run", cls=KeepsWords, epilog=EPILOG)
+@click.option("--repo", metavar="DIR", required=True, type=click.Path(path_type=Path),
+              help="Read the commits from this git repository.")  # fmt: skip
+@click.option("--good", metavar="COMMIT", required=True, help="Name a commit before the change.")
+@click.option("--bad", metavar="COMMIT", required=True, help="Name a commit with the change.")
+@click.option("--in", "place", type=click.Choice(["vm", "here"]), required=True,
+              help="Boot the kernels in virtual machines; or run what commits build on this "
+                   "machine, without boots: runs count as boots.")  # fmt: skip
+@build_options
+@click.option("--paths", metavar="PATH", multiple=True,
+              help="Expect the cause in commits that touch this path; others are ten times less "
+                   "probable at first.")  # fmt: skip
+@click.option("--boot-sd", type=Percentage("standard deviation"),
+              help="Set the standard deviation between boots of one kernel, from earlier boots of "
+                   "the machine.  [default: from the boots of good and bad]")  # fmt: skip
+@click.option("--result", metavar="NAME",
+              help="Name the result that decides.  [default: the only primary one]")  # fmt: skip
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before the search.")
+@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
+              help="Write builds, bundles and the state to this directory, and continue the search "
+                   "that is in it.")  # fmt: skip
+@json_option("the result")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings, errors and the result.")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.pass_context
+def run(ctx: click.Context, /, **options: Any) -> int:
+    """Build, boot and measure commits until the first bad one is found.
+
+    First both ends are measured. If they differ, the cost of the search is estimated and confirmed.
+    A search that was interrupted continues if the command is repeated; finished boots are kept.
+    Exit status: 0 a commit is named, 1 good and bad do not differ, 2 usage or input error, 3 no
+    commit is named although good and bad differ, 75 interrupted or stopped: run it again.
+    """
+    from schedperf.commands._bisect_screen import Screen  # noqa: PLC0415 # --help stays fast
+    from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.search import Search  # noqa: PLC0415
+    from schedperf.lab.bisect.store import Store  # noqa: PLC0415
+    from schedperf.lab.build import Builder  # noqa: PLC0415
+
+    _check_options(ctx, options)
+    store = Store(options["output"])
+    with open_outputs({"json": options["json"]}, []) as files:
+        repository = Repository(options["repo"])
+        recipe = _recipe(options)
+        span = _begin(store, repository, recipe, ctx, options)
+        machine = _machine(ctx, options, repository, store)
+        screen = Screen(span, quiet=options["quiet"], yes=options["yes"])
+        with store.claimed():
+            builder = Builder(repository.borrow(store.work), store.builds, recipe)
+            try:
+                with vm.interruptible():
+                    document = Search(store, span, builder, machine, screen).run()
+            except vm.Interrupted:
+                click.echo(
+                    f"schedperf: interrupted; finished boots are in {store.folder}; repeat the "
+                    "command to continue",
+                    err=True,
+                )
+                return _AGAIN
+            if document.next is None:
+                shutil.rmtree(store.work, ignore_errors=True)
+        for file in files.values():
+            write_output(file, [dump_json(document)])
+    return screen.conclude(document, store, json=options["json"])
+
+
+def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    """Check that a command is given, and that no option of guests is given without guests.
+
+    :raises InputError: an option does not fit, or a command is missing
+    """
+    if not options["command_line"]:
+        raise InputError("no command given; put it at the end, after --")
+    if options["place"] == "vm":
+        return
+    of_guests = {parameter.name for parameter in _guest_parameters()}
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        is_given = ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if is_given and name in of_guests and not name.startswith("_"):
+            raise InputError(f"{parameter.opts[0]}: given with --in here; leave it out")
+    if options["build"] is None:
+        raise InputError(
+            "--build: missing (expected a command that writes what is run to $SCHEDPERF_OUT); add "
+            "e.g. --build 'make && cp prog \"$SCHEDPERF_OUT\"'"
+        )
+
+
+def _recipe(options: Mapping[str, Any]) -> "Recipe":
+    recipe = kernel_recipe(options)
+    return replace(recipe, makes_kernel=False) if options["place"] == "here" else recipe
+
+
+def _begin(
+    store: "Store",
+    repository: "Repository",
+    recipe: "Recipe",
+    ctx: click.Context,
+    options: Mapping[str, Any],
+) -> "Range":
+    """Begin a search, or continue the one in the directory; return its range.
+
+    The range is that of the beginning, whatever branches point to now.
+
+    :raises InputError: a commit is unknown, or the directory has another search
+    """
+    from schedperf.lab.bisect.judge import read_range  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.store import Request  # noqa: PLC0415
+
+    asked = Request(
+        repository=str(options["repo"].resolve()),
+        good=repository.resolve(options["good"]),
+        bad=repository.resolve(options["bad"]),
+        paths=options["paths"],
+        boot_sd=options["boot_sd"],
+        place=options["place"],
+        result=options["result"],
+        build=recipe.key(),
+        options=_given_options(ctx),
+        words=options["command_line"],
+    )
+    if store.is_begun():
+        begun = store.request()
+        for end in ("good", "bad"):
+            before, now = getattr(begun, end), getattr(asked, end)
+            # A branch may have moved since; a hash was given on purpose.
+            if before != now and not now.startswith(options[end]):
+                click.echo(
+                    f"schedperf: --{end} {clean_line(options[end])} was {before[:_HASH_DIGITS]} "
+                    f"when the search began, and is {now[:_HASH_DIGITS]} now; the search "
+                    "continues with the former",
+                    err=True,
+                )
+                asked = replace(asked, **{end: before})
+    span = read_range(repository, asked.good, asked.bad, asked.paths, asked.boot_sd)
+    store.begin(asked)
+    return span
+
+
+def _given_options(ctx: click.Context) -> tuple[str, ...]:
+    """Return the options of the recordings and of the guests, as words."""
+    words = [f"-n={ctx.params['runs']}", f"--with={','.join(ctx.params['_collectors'])}"]
+    guests = {parameter.name for parameter in _guest_parameters()} - {"accel", "runs"}
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if name in guests and not name.startswith("_"):
+            words.append(f"{parameter.opts[0]}={ctx.params[name]}")
+    return (*words, *vm.recorder_words(ctx))
+
+
+def _machine(
+    ctx: click.Context, options: Mapping[str, Any], repository: "Repository", store: "Store"
+) -> "Machine":
+    words = options["command_line"]
+    if options["place"] == "here":
+        from schedperf.lab.bisect.here import Here  # noqa: PLC0415 # as above
+
+        collectors = [f"--with={each}" for each in ctx.params["_collectors"]]
+        none = [] if ctx.params["_instrumented"] is not None else ["--instrumented=0"]
+        return Here([*collectors, *none, *vm.recorder_words(ctx)], words)
+    output = store.bundle("").parent
+    recorder = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
+    return _Guests(recorder, repository)
+
+
+class _Guests:
+    """Boots kernels in guests, and records the command in each boot."""
+
+    def __init__(self, recorder: vm.GuestRecorder, repository: "Repository") -> None:
+        self._recorder = recorder
+        self._repository = repository
+
+    def boot(self, commit: "Commit", built: Path, boots: int, bundle: Path) -> None:
+        """Record the command in some boots, and add them to a bundle.
+
+        :raises Untestable: the kernel does not boot
+        :raises InputError: a guest cannot record
+        """
+        from schedperf.lab.bisect.search import Untestable  # noqa: PLC0415 # as above
+        from schedperf.lab.build import read_built  # noqa: PLC0415
+        from schedperf.lab.vm.session import KernelFailed  # noqa: PLC0415
+
+        kernel = read_built(built, bundle.stem, f"{bundle.stem} {commit.subject}"[:40])
+        kernel = replace(kernel, source=self._repository.describe(commit.hash))
+        try:
+            self._recorder.record([kernel], boots)
+        except KernelFailed as error:
+            raise Untestable(f"does not boot: {error.reason}") from None
+
+    def recover(self, bundle: Path) -> None:
+        """Do nothing: a bundle has each finished boot."""
+
+
+def _guest_parameters() -> Sequence[click.Parameter]:
+    # The search decides how many boots there are.
+    return [parameter for parameter in vm.shared_parameters() if parameter.name != "boots"]
+
+
+run.params.extend(_guest_parameters())

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Show a search on the terminal: what is being built and booted, and what is known."""
+
+import sys
+
+import click
+
+from schedperf.commands._bisect_text import format_document, format_next
+from schedperf.commands._outputs import dump_json
+from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.document import BisectDocument
+from schedperf.lab.bisect.judge import Range
+from schedperf.lab.bisect.store import AnyEvent, Booting, Building, Progress, Skipped, Store
+from schedperf.model.text import clean_line, cut
+
+# 75 is EX_TEMPFAIL of sysexits.h: run it again.
+EXIT_STATUSES = {"named": 0, "no-change": 1, "withheld": 3, "more-boots": 75}
+_HASH_DIGITS = 12
+_LONGEST_SUBJECT = 40
+
+
+class Screen:
+    """Prints on stderr what happens in a search, and asks whether to go on.
+
+    :param quiet: print warnings and the question only
+    :param yes: do not ask
+    """
+
+    def __init__(self, span: Range, *, quiet: bool, yes: bool) -> None:
+        self._commits = {commit.hash: commit for commit in span.commits}
+        self._quiet = quiet
+        self._yes = yes
+
+    def tell(self, event: AnyEvent) -> None:
+        """Print a line about an event."""
+        if isinstance(event, Skipped):
+            self._print(f"{self._name(event.commit)} cannot be tested: {event.reason}")
+        elif self._quiet:
+            return
+        elif isinstance(event, Building):
+            self._print(f"building {self._name(event.commit)}")
+        elif isinstance(event, Booting):
+            times = f"{event.boots} boot{'s' * (event.boots > 1)}"
+            self._print(f"{times} of {self._name(event.commit)}")
+
+    def show(self, document: BisectDocument, progress: Progress) -> None:
+        """Print what the boots show so far: all of it on a terminal, else one line."""
+        if self._quiet:
+            return
+        if sys.stderr.isatty():
+            click.echo(f"\n{format_document(document)}", err=True)
+        else:
+            self._print(format_next(document))
+
+    def confirm(self, document: BisectDocument, progress: Progress) -> bool:
+        """Ask whether to search, now that the ends differ."""
+        if self._yes:
+            return True
+        if not sys.stdin.isatty():
+            self._print("not confirmed; add --yes, and repeat the command to search")
+            return False
+        return click.confirm("Search?", default=True, err=True)
+
+    def conclude(self, document: BisectDocument, store: Store, *, json: str | None) -> int:
+        """Print the result, and how to continue; return the exit status."""
+        click.echo(dump_json(document) if json == "-" else format_document(document), nl=False)
+        if json != "-":
+            for named in document.named:
+                paths = (store.bundle(each.hash) for each in (named.parent, named.commits[-1]))
+                click.echo(f"schedperf compare {' '.join(map(str, paths))}")
+        return EXIT_STATUSES[document.status]
+
+    def _print(self, line: str) -> None:
+        click.echo(f"schedperf: {clean_line(line)}", err=True)
+
+    def _name(self, commit: str) -> str:
+        known = self._commits.get(commit, Commit(hash=commit, subject=""))
+        return f'{commit[:_HASH_DIGITS]} ("{cut(known.subject, _LONGEST_SUBJECT)}")'

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf bisect status|skip|mark|stop``: look at a search, and change it while it runs."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+if TYPE_CHECKING:
+    from schedperf.inputs.git import Repository
+    from schedperf.lab.bisect.judge import Range
+    from schedperf.lab.bisect.store import Side, Store
+
+_COMMIT = click.argument("name", metavar="COMMIT")
+_SIDES = {"good": "before the first bad commit", "bad": "the first bad commit, or after it"}
+
+
+def _takes_folder(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
+        help="Name the directory of the search.",
+    )(function)  # fmt: skip
+
+
+@click.command()
+@_takes_folder
+@json_option("the result")
+def status(output: Path, json: str | None) -> None:
+    """Print what a search has found, what it does now, and how much is left."""
+    from schedperf.commands._bisect_text import format_document, format_state  # noqa: PLC0415 # --help stays fast
+    from schedperf.lab.bisect.search import judge_progress  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.store import read_progress  # noqa: PLC0415
+
+    with open_outputs({"json": json}, []) as files:
+        store, _, span = _open(output)
+        progress = read_progress(store.events())
+        document = judge_progress(span, progress)
+        for file in files.values():
+            write_output(file, [dump_json(document)])
+    if json == "-":
+        click.echo(dump_json(document), nl=False)
+        return
+    click.echo(format_document(document), nl=False)
+    click.echo(format_state(progress, is_running=store.is_claimed()), nl=False)
+
+
+@click.command()
+@_COMMIT
+@_takes_folder
+def skip(name: str, output: Path) -> None:
+    """Leave a commit out, e.g. one that hangs; a running search takes note before its next boots."""
+    from schedperf.lab.bisect.judge import find_inside  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.store import Skipped  # noqa: PLC0415
+
+    store, repository, span = _open(output)
+    commit = find_inside(span, repository, name)
+    store.append(Skipped(at=time.time(), commit=commit, reason="left out by the user"))
+
+
+@click.command()
+@_COMMIT
+@click.argument("side", type=click.Choice(list(_SIDES)))
+@_takes_folder
+def mark(name: str, side: "Side", output: Path) -> None:
+    """State that a commit is good or bad, from other knowledge.
+
+    The commits that this excludes become a hundred times less probable, but not impossible.
+    """
+    from schedperf.lab.bisect.judge import find_inside  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.search import excluded_by  # noqa: PLC0415
+    from schedperf.lab.bisect.store import Marked, read_progress  # noqa: PLC0415
+
+    store, repository, span = _open(output)
+    commit = find_inside(span, repository, name)
+    marks = {**read_progress(store.events()).marks, commit: side}
+    if len(excluded_by(span, marks)) == len(span.commits):
+        raise InputError(
+            f"{clean_line(name)}: {_SIDES[side]}, contradicts an earlier mark (expected the good "
+            "ones before the bad ones); mark that commit again"
+        )
+    store.append(Marked(at=time.time(), commit=commit, side=side))
+
+
+@click.command()
+@_takes_folder
+def stop(output: Path) -> None:
+    """End a running search after its current boots."""
+    from schedperf.lab.bisect.store import Store  # noqa: PLC0415 # as above
+
+    store = Store(output)
+    store.request()
+    if not store.is_claimed():
+        raise InputError(f"{output}: no search is running there; nothing to stop")
+    store.ask_to_stop()
+
+
+def _open(output: Path) -> "tuple[Store, Repository, Range]":
+    """Return a search, its repository, and its range.
+
+    :raises InputError: the directory has no search, or the repository lacks its commits
+    """
+    from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.judge import read_range  # noqa: PLC0415
+    from schedperf.lab.bisect.store import Store  # noqa: PLC0415
+
+    store = Store(output)
+    begun = store.request()
+    repository = Repository(Path(begun.repository))
+    span = read_range(repository, begun.good, begun.bad, begun.paths, begun.boot_sd)
+    return store, repository, span

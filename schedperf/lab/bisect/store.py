@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Store a search in a directory, so that it can be continued after a kill, a crash or a power cut.
+
+::
+
+    search.json     what is searched, and how; written once
+    events.jsonl    what has happened; each line is synced to disk before the next step
+    boots.csv       the values of all boots, as `schedperf bisect next` reads them
+    bundles/COMMIT.tar, builds/, work/    recordings, results of builds, and the check-out
+"""
+
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.json import encode
+
+from schedperf.inputs.bundle.durable import sync_folder, write_all, write_durably
+from schedperf.inputs.bundle.files import read_regular
+from schedperf.inputs.bundle.json import Count, decode
+from schedperf.lab.bisect.results import COLUMNS
+from schedperf.model.errors import InputError
+from schedperf.model.json_text import to_json
+from schedperf.model.text import clean_line, cut
+from schedperf_collectors.machine.errors import explain
+
+_SEARCH = "search.json"
+_EVENTS = "events.jsonl"
+BOOTS = "boots.csv"
+_LOCK = "lock"
+_MOST_BYTES = 64 << 20
+_LONGEST_LINE = 1 << 20
+_LONGEST_SHOWN = 60
+_HASH_DIGITS = 12
+
+Hash = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
+Text = Annotated[str, Meta(max_length=4096)]
+Seconds = Annotated[float, Meta(ge=0.0)]
+Value = Annotated[float, Meta(gt=0.0)]
+Place = Literal["here", "vm"]
+Side = Literal["good", "bad"]
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What is searched, and how; a directory belongs to one request.
+
+    :param repository: its absolute path
+    :param place: where the command runs: on this machine, or in guests
+    :param build: hash of the recipe
+    :param options: options of the recordings
+    :param words: the command
+    """
+
+    schema: Literal["schedperf/bisect-search/1"] = "schedperf/bisect-search/1"
+    repository: Text
+    good: Hash
+    bad: Hash
+    paths: tuple[Text, ...]
+    boot_sd: Value | None
+    place: Place
+    result: Text | None
+    build: Text
+    options: tuple[Text, ...]
+    words: tuple[Text, ...]
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="event"):
+    """Something that has happened.
+
+    :param at: when, in s since 1970
+    """
+
+    at: Seconds
+
+
+class Building(Event, frozen=True, kw_only=True, tag="building"):
+    """A build begins."""
+
+    commit: Hash
+
+
+class Built(Event, frozen=True, kw_only=True, tag="built"):
+    """A commit was built.
+
+    :param took_s: duration; None if the result existed
+    """
+
+    commit: Hash
+    took_s: Seconds | None
+
+
+class Booting(Event, frozen=True, kw_only=True, tag="booting"):
+    """Some boots of a commit begin."""
+
+    commit: Hash
+    boots: Count
+
+
+class Booted(Event, frozen=True, kw_only=True, tag="booted"):
+    """Boots of a commit have ended.
+
+    :param values: result of each
+    :param took_s: duration; None if it is not known, because schedperf was killed
+    """
+
+    commit: Hash
+    values: tuple[Value, ...]
+    took_s: Seconds | None
+
+
+class Skipped(Event, frozen=True, kw_only=True, tag="skipped"):
+    """A commit cannot be tested."""
+
+    commit: Hash
+    reason: Text
+
+
+class Marked(Event, frozen=True, kw_only=True, tag="marked"):
+    """The user states on which side of the first bad commit a commit is."""
+
+    commit: Hash
+    side: Side
+
+
+class Chosen(Event, frozen=True, kw_only=True, tag="chosen"):
+    """The result of the command that decides was found."""
+
+    workload: Text
+    point: Text
+    metric: Text
+
+
+class Confirmed(Event, frozen=True, kw_only=True, tag="confirmed"):
+    """The user agreed to the plan of the search."""
+
+
+AnyEvent = Building | Built | Booting | Booted | Skipped | Marked | Chosen | Confirmed
+
+
+class _Line(Struct, frozen=True, kw_only=True):
+    happened: AnyEvent
+
+
+class Store:
+    """The directory of one search.
+
+    :param folder: its path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.builds = self.folder / "builds"
+        self.work = self.folder / "work"
+
+    def is_begun(self) -> bool:
+        """Return whether the directory has a search."""
+        return (self.folder / _SEARCH).exists()
+
+    def begin(self, request: Request) -> None:
+        """Write what is searched; do nothing if the directory has the same search.
+
+        :raises InputError: the directory cannot be written, or has another search
+        """
+        path = self.folder / _SEARCH
+        try:
+            (self.folder / "bundles").mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                write_durably(path, to_json(request).encode())
+        except OSError as error:
+            raise InputError(
+                f"{error.filename or self.folder}: {explain(error)}; choose another --output"
+            ) from None
+        found = self.request()
+        for name in Request.__struct_fields__:
+            before, now = (getattr(each, name) for each in (found, request))
+            if before != now:
+                raise InputError(
+                    f"{self.folder}: contains another search ({name}: {_show(before)}, not "
+                    f"{_show(now)}); choose another --output, or repeat the command that began it"
+                )
+
+    def request(self) -> Request:
+        """Return what is searched.
+
+        :raises InputError: the directory has no search, or its file is damaged
+        """
+        path = self.folder / _SEARCH
+        if not self.is_begun():
+            raise InputError(
+                f"{self.folder}: no search (expected the --output of `schedperf bisect run`); "
+                "check the path"
+            )
+        return decode(read_regular(path, _MOST_BYTES, "a search"), Request, str(path))
+
+    def events(self) -> list[AnyEvent]:
+        """Return what has happened; an incomplete last line, of a power cut, is left out.
+
+        :raises InputError: the file is damaged
+        """
+        path = self.folder / _EVENTS
+        if not path.exists():
+            return []
+        lines = read_regular(path, _MOST_BYTES, "the events of a search").split(b"\n")[:-1]
+        return [
+            decode(line, _Line, f"{path}:{number}").happened for number, line in enumerate(lines, 1)
+        ]
+
+    def append(self, event: AnyEvent) -> None:
+        """Add an event, and sync it to disk.
+
+        :raises InputError: it cannot be written
+        """
+        path = self.folder / _EVENTS
+        try:
+            with path.open("ab+", buffering=0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                _cut_incomplete_line(file)
+                write_all(file, encode(_Line(happened=event)) + b"\n")
+                os.fsync(file.fileno())
+            sync_folder(self.folder)
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def write_boots(self, boots: Sequence[tuple[str, float]]) -> None:
+        """Write the table of boots.
+
+        :param boots: hash of the commit and value of each, in the order in which they were made
+        :raises InputError: it cannot be written
+        """
+        made: Counter[str] = Counter()
+        lines = [",".join(COLUMNS)]
+        for commit, value in boots:
+            made[commit] += 1
+            lines.append(f"{commit},{made[commit]},{value!r}")
+        path = self.folder / BOOTS
+        try:
+            write_durably(path, "".join(f"{line}\n" for line in lines).encode())
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def bundle(self, commit: str) -> Path:
+        """Return where the recordings of a commit are."""
+        return self.folder / "bundles" / f"{commit[:_HASH_DIGITS]}.tar"
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Lock the directory for the block; a killed search leaves no lock.
+
+        :raises InputError: another process searches in the directory, or it is not writable
+        """
+        try:
+            with (self.folder / _LOCK).open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._stop.unlink(missing_ok=True)
+                yield
+        except BlockingIOError:
+            raise InputError(
+                f"{self.folder}: another `schedperf bisect run` uses this directory; wait until it "
+                "has ended, or stop it by `schedperf bisect stop`"
+            ) from None
+        except OSError as error:
+            raise _unwritable(self.folder, error) from None
+
+    def is_claimed(self) -> bool:
+        """Return whether a process searches in the directory."""
+        try:
+            with (self.folder / _LOCK).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    def ask_to_stop(self) -> None:
+        """Let the search end after its current boots.
+
+        :raises InputError: the directory is not writable
+        """
+        try:
+            self._stop.touch()
+        except OSError as error:
+            raise _unwritable(self._stop, error) from None
+
+    def is_to_stop(self) -> bool:
+        """Return whether the user has asked the search to end."""
+        return self._stop.exists()
+
+    @property
+    def _stop(self) -> Path:
+        return self.folder / "stop"
+
+
+def _cut_incomplete_line(file: IO[bytes]) -> None:
+    """Remove an incomplete last line, which a power cut left."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - _LONGEST_LINE))
+    tail = file.read()
+    if tail and not tail.endswith(b"\n"):
+        file.truncate(end - len(tail) + tail.rfind(b"\n") + 1)
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: {explain(error)}; free space there, and repeat the command")
+
+
+def _show(value: object) -> str:
+    return repr(cut(clean_line(str(value)), _LONGEST_SHOWN))
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """What has happened in a search.
+
+    :param boots: hash of the commit and value of each boot, in the order in which they were made
+    :param untestable: reason by hash of the commit
+    :param marks: side of the first bad commit by hash, as the user states it
+    :param chosen: the result that decides; None before the first boot
+    :param is_confirmed: whether the user agreed to the plan
+    :param build_s: durations of builds
+    :param boot_s: durations of boots, each as part of its visit
+    :param last: the last event; None if nothing has happened
+    """
+
+    boots: Sequence[tuple[str, float]]
+    untestable: Mapping[str, str]
+    marks: Mapping[str, Side]
+    chosen: Chosen | None
+    is_confirmed: bool
+    build_s: Sequence[float]
+    boot_s: Sequence[float]
+    last: AnyEvent | None
+
+
+def read_progress(events: Sequence[AnyEvent]) -> Progress:
+    """Return what has happened."""
+    booted = [event for event in events if isinstance(event, Booted)]
+    chosen = (event for event in events if isinstance(event, Chosen))
+    return Progress(
+        boots=[(event.commit, value) for event in booted for value in event.values],
+        untestable={each.commit: each.reason for each in events if isinstance(each, Skipped)},
+        marks={event.commit: event.side for event in events if isinstance(event, Marked)},
+        chosen=next(chosen, None),
+        is_confirmed=any(isinstance(event, Confirmed) for event in events),
+        build_s=[each.took_s for each in events if isinstance(each, Built) and each.took_s],
+        boot_s=[
+            event.took_s / len(event.values)
+            for event in booted
+            if event.took_s is not None and event.values
+        ],
+        last=events[-1] if events else None,
+    )
