@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Format the result of ``schedperf bisect`` as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from schedperf.inputs.git import Commit
-from schedperf.lab.bisect.document import BisectDocument, Candidate, Change, NamedCommit, OpenRange
+from schedperf.lab.bisect.document import (
+    BisectDocument,
+    BranchResult,
+    Candidate,
+    Change,
+    MergedBranch,
+    NamedCommit,
+    OpenRange,
+)
 from schedperf.lab.bisect.posterior import LEADING
 from schedperf.lab.bisect.rule import MOST_BOOTS, SURE, Check
 from schedperf.lab.bisect.store import Booting, Building, Progress
@@ -22,6 +30,15 @@ _BAR_COLUMNS = 20
 _MOST_BARS = 10
 # Smaller probabilities would be printed as 0.
 _LEAST_SHOWN = 0.0005
+_BRANCH_RESULTS: Mapping[BranchResult, str] = {
+    "named": "its first bad commit is above",
+    "excluded": "alone, it does not have the change of the merge",
+    "undecided": "its ends do not differ significantly, but its 95% CI overlaps that of the merge",
+    "withheld": "its ends differ, but no commit of it is named",
+    "unfinished": "its search is not finished",
+    "unrelated": "not searched: no commit in common with the range",
+    "untestable": "not searched: one of its ends cannot be tested",
+}
 _BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{_HASH_DIGITS}}  boots"
 
 
@@ -79,6 +96,8 @@ def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
         yield from _named_lines(named, document)
     for open_range in document.open:
         yield from _open_lines(open_range)
+    for branch in document.branches:
+        yield from _branch_lines(branch)
     if document.status == "withheld" and not document.open:
         yield "withheld", _why_withheld(document)
     if document.status == "no-change":
@@ -95,7 +114,8 @@ def _why(document: BisectDocument) -> str:
     boots = document.next
     assert boots is not None
     if boots.phase == "ends":
-        return f"to find out whether {_hash(boots.good)} and {_hash(boots.bad)} differ"
+        ends = f"to find out whether {_hash(boots.good)} and {_hash(boots.bad)} differ"
+        return ends if boots.merge is None else f"{ends}, in the branch of {_hash(boots.merge)}"
     if boots.suspect is not None:
         return f"check of {_hash(boots.suspect)} on fresh boots, interleaved with its parent"
     leading = document.candidates[0]
@@ -116,9 +136,30 @@ def _why_withheld(document: BisectDocument) -> str:
 
 def _named_lines(named: NamedCommit, document: BisectDocument) -> Iterator[tuple[str, str]]:
     yield "first bad commit", _set(named.commits)
+    for merge in named.merges:
+        yield "merged by", f"{_name(merge.commit)}, {_change(merge.change)}"
     yield "probability", f">= {SURE}; {_check(named.check)}"
     whole = "" if document.change is None else f" of {format_change(document.change.ratio)}"
     yield "change", f"{_change(named.change)}; explains {format_change(named.change.ratio)}{whole}"
+    if _is_merge_itself(named, document.branches):
+        yield (
+            "",
+            "the merged branch alone does not have it: the merge itself is the first bad commit",
+        )
+
+
+def _is_merge_itself(named: NamedCommit, branches: Sequence[MergedBranch]) -> bool:
+    results = [each.result for each in branches if each.merge in named.commits]
+    return len(named.commits) == 1 and bool(results) and {*results} == {"excluded"}
+
+
+def _branch_lines(branch: MergedBranch) -> Iterator[tuple[str, str]]:
+    span = _hash(branch.bad) if branch.good is None else _span(branch.good, branch.bad)
+    commits = "" if branch.commits is None else f"{_count(branch.commits, 'commit')}, "
+    yield "merged branch", f"{span}, {commits}by {_hash(branch.merge)}"
+    if branch.change is not None:
+        yield "", _change(branch.change)
+    yield "", _BRANCH_RESULTS[branch.result]
 
 
 def _open_lines(open_range: OpenRange) -> Iterator[tuple[str, str]]:

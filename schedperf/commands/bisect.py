@@ -84,7 +84,7 @@ def next_(
     for commit, number in document.not_used.items():
         click.echo(
             f"schedperf: {path}: {number} boot(s) of {commit[:12]} not used: untestable, or not in "
-            f"{clean_line(good)}..{clean_line(bad)}",
+            f"{clean_line(good)}..{clean_line(bad)} or a branch that is searched",
             err=True,
         )
     click.echo(dump_json(document) if json == "-" else format_document(document), nl=False)

@@ -125,30 +125,74 @@ class Repository:
             raise InputError(
                 f"{base}..{head}: {base} is not an ancestor of {head}; rebase the series"
             )
-        printed = self._ask(
-            "log", "--first-parent", "--reverse", "--format=%H %P%x09%s", "--encoding=UTF-8",
-            "--no-patch", f"{first}..{last}", "--",
-        )  # fmt: skip
-        lines = [line.partition("\t") for line in printed.splitlines() if "\t" in line]
-        if len(lines) > MOST_COMMITS:
+        log = self._log("--first-parent", "--reverse", f"{first}..{last}")
+        if len(log) > MOST_COMMITS:
             raise InputError(
-                f"{base}..{head}: {len(lines)} commits (expected at most {MOST_COMMITS}); "
+                f"{base}..{head}: {len(log)} commits (expected at most {MOST_COMMITS}); "
                 "name a shorter range"
             )
-        hashes = [head.split() for head, _, _ in lines]
-        if first not in hashes[0][1:2]:
+        _, parents = log[0]
+        if first not in parents[:1]:
             raise InputError(
                 f"{base}..{head}: {base} is not on the first-parent history of {head}; name "
-                f"{hashes[0][1][:12]} as base"
-                if len(hashes[0]) > 1
+                f"{parents[0][:12]} as base"
+                if parents
                 else f"{base}: no parent"
             )
+        return [self._commit(first), *(commit for commit, _ in log)]
+
+    def branches(self, merge: str, parent: str) -> list[tuple[Commit, ...]]:
+        """Return the branches that a merge adds to one of its parents, in the order of its parents.
+
+        Each is the merge base and the commits from it to the tip of the branch, oldest first: by
+        their first parents, or by another parent where only that one leads to the merge base. If
+        there is no merge base, only the tip is returned. An octopus merge adds one branch after the
+        other: what two of them share belongs to the first.
+
+        :param merge: hash of any commit; only a merge has branches
+        :param parent: hash of a parent of it
+        :raises InputError: a commit is unknown, or git cannot read the history
+        """
+        branches = []
+        merged = [parent]
+        for tip in self.show(merge, "%P").split():
+            base = self._merge_base(tip, merged)
+            merged.append(tip)
+            if base != tip:
+                branches.append((self._commit(tip),) if base is None else self._path_to(tip, base))
+        return branches
+
+    def _merge_base(self, tip: str, merged: Sequence[str]) -> str | None:
+        """Return the newest commit that a tip shares with the merge of others, None if none."""
+        ran = self._run("merge-base", tip, *merged)
+        if ran.returncode > 1:
+            raise InputError(f"--repo {self._path}: {reason_of(ran.stderr)}")
+        return ran.stdout.strip() or None
+
+    def _path_to(self, tip: str, base: str) -> tuple[Commit, ...]:
+        log = {
+            commit.hash: (commit, parents)
+            for commit, parents in self._log("--ancestry-path", f"{base}..{tip}")
+        }
+        path = []
+        step = tip
+        while step != base:
+            commit, parents = log[step]
+            path.append(commit)
+            step = next(each for each in parents if each in log or each == base)
+        return self._commit(base), *reversed(path)
+
+    def _log(self, *arguments: str) -> list[tuple[Commit, list[str]]]:
+        """Return the commits that ``git log`` lists, with the hashes of their parents."""
+        printed = self._read(
+            "log", "--format=%H %P%x00%s%x00", "--encoding=UTF-8", "--no-patch", *arguments, "--"
+        )
+        # A subject may have line breaks of other systems, but no NUL.
+        fields = printed.split("\0")
+        hashes = (head.split() for head in fields[:-1:2])
         return [
-            Commit(hash=first, subject=self._subject(first)),
-            *(
-                Commit(hash=each[0], subject=clean_line(subject))
-                for each, (_, _, subject) in zip(hashes, lines, strict=True)
-            ),
+            (Commit(hash=commit, subject=clean_line(subject)), parents)
+            for (commit, *parents), subject in zip(hashes, fields[1::2], strict=True)
         ]
 
     def touching(self, base: str, head: str, paths: Sequence[str]) -> set[str]:
@@ -157,16 +201,10 @@ class Repository:
         A merge counts if it differs there from its first parent.
 
         :param paths: relative to the repository
-        :raises InputError: the commit is unknown, or none changes one of the paths
+        :raises InputError: the commit is unknown
         """
         span = f"{self.resolve(base)}..{self.resolve(head)}"
-        found = set(self._ask("rev-list", "--first-parent", span, "--", *paths).split())
-        if not found:
-            raise InputError(
-                f"{', '.join(paths)}: not changed in {base}..{head} (expected a path that a commit "
-                "of the range changes); check the path"
-            )
-        return found
+        return set(self._ask("rev-list", "--first-parent", span, "--", *paths).split())
 
     def describe(self, commit: str, ref: str | None = None) -> dict[str, Any]:
         """Return the fields of a commit that a bundle stores, in the form of ``record --source``.
@@ -257,8 +295,8 @@ class Repository:
         """
         return not self._run("merge-base", "--is-ancestor", older, newer).returncode
 
-    def _subject(self, commit: str) -> str:
-        return clean_line(self.show(commit, "%s"))
+    def _commit(self, commit: str) -> Commit:
+        return Commit(hash=commit, subject=clean_line(self.show(commit, "%s")))
 
     def borrow(self, folder: Path) -> "Checkouts":
         """Return a repository that borrows all objects of this one.

@@ -27,16 +27,20 @@ def pooled_sd(good: Sequence[float], bad: Sequence[float]) -> float:
     return max(LEAST_SD, math.sqrt(squares / (len(good) + len(bad) - 2)))
 
 
-def do_ends_differ(good: Sequence[float], bad: Sequence[float]) -> bool:
+def do_ends_differ(
+    good: Sequence[float], bad: Sequence[float], *, rises: bool | None = None
+) -> bool:
     """Return whether two ends differ by 1% or more, with a two-sided p < 0.01 (Welch's test).
 
     :param good: two boots or more; so is ``bad``
+    :param rises: whether bad must have larger (or smaller) values than good; None for either
     """
     found = welch_difference(good, bad)
     assert found.difference is not None
     # The boots of each end may all be equal: the difference is then exact, and has no p.
     is_large = abs(math.expm1(found.difference)) >= SMALLEST_CHANGE
-    return is_large and (found.p is None or found.p < ENDS_P)
+    is_expected = rises is None or (found.difference > 0.0) == rises
+    return is_large and is_expected and (found.p is None or found.p < ENDS_P)
 
 
 def reproduction_p(parent: Sequence[float], commit: Sequence[float], *, rises: bool) -> float:

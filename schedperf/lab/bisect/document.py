@@ -2,16 +2,19 @@
 """Define the record that ``schedperf bisect`` writes: what the boots of a range show so far."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from schedperf.inputs.git import Commit
-from schedperf.lab.bisect.rule import Bisection, Check, Phase, Visit
+from schedperf.lab.bisect.rule import Bisection, Check, Phase, Step
 from schedperf.stats.welch import welch_difference
 
 Status = Literal["named", "no-change", "withheld", "more-boots"]
+Unsearched = Literal["unrelated", "untestable"]
+BranchResult = Literal["named", "excluded", "undecided", "withheld", "unfinished", Unsearched]
 
 # Longest list of candidates; more than a hundred show nothing yet.
 MOST_CANDIDATES = 100
@@ -52,6 +55,9 @@ class NextBoots(Struct, frozen=True, kw_only=True):
     ]
     good: Annotated[Commit, "older end of the range that is searched now"]
     bad: Annotated[Commit, "newer end of this range"]
+    merge: Annotated[
+        Commit | None, "merge whose branch has this range; null if it is part of the whole range"
+    ]
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -62,6 +68,33 @@ class Candidate(Struct, frozen=True, kw_only=True):
     boots: Annotated[int, "boots of the commit, first boot included"]
 
 
+class Merge(Struct, frozen=True, kw_only=True):
+    """A merge by which a commit came."""
+
+    commit: Commit
+    change: Annotated[Change, "of the merge, or of the set that it cannot be distinguished from"]
+
+
+class MergedBranch(Struct, frozen=True, kw_only=True):
+    """A branch of a merge that changes the result."""
+
+    merge: Commit
+    good: Annotated[Commit | None, "merge base; null if the branch shares no commit"]
+    bad: Annotated[Commit, "tip of the branch"]
+    commits: Annotated[
+        int | None, "commits of the branch by first parents; null if it shares no commit"
+    ]
+    change: Annotated[Change | None, "bad / good; null with less than 2 usable boots of either"]
+    result: Annotated[
+        BranchResult,
+        "named: commits of it are named, instead of the merge; excluded: the 95% CIs of its change "
+        "and that of the merge are apart; undecided: its ends do not differ significantly, but the "
+        "CIs overlap; withheld: its ends differ, but no commit is named; unfinished: more boots "
+        "are needed; unrelated: not searched, because it shares no commit; untestable: not "
+        "searched, because one of its ends cannot be tested",
+    ]
+
+
 class NamedCommit(Struct, frozen=True, kw_only=True):
     """A commit that changes the result, reproduced on fresh boots."""
 
@@ -70,6 +103,11 @@ class NamedCommit(Struct, frozen=True, kw_only=True):
     probability: Annotated[Probability, "at the end of the search, before the check"]
     check: Check
     change: Change
+    merges: Annotated[
+        tuple[Merge, ...],
+        "if it is a commit of a branch: the merges by which it came into the range, last one of "
+        "the range itself",
+    ]
 
 
 class OpenRange(Struct, frozen=True, kw_only=True):
@@ -89,10 +127,12 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
     good: Commit
     bad: Commit
     commits: Annotated[int, "commits of the range, without the good one"]
-    untestable: Annotated[tuple[Commit, ...], "commits of the range that cannot be tested"]
-    boots: Annotated[int, "boots of the range, first boots included"]
+    untestable: Annotated[
+        tuple[Commit, ...], "commits of the searched ranges that cannot be tested"
+    ]
+    boots: Annotated[int, "boots of the searched ranges, first boots included"]
     not_used: Annotated[
-        Mapping[str, int], "boots of commits that are untestable or not in the range, by hash"
+        Mapping[str, int], "boots of commits that are untestable or not in these ranges, by hash"
     ]
     status: Annotated[
         Status,
@@ -109,8 +149,38 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
         "the 100 most probable ones, most probable first; empty while the ends have less than 2 "
         "usable boots, and if nothing is left to search",
     ]
-    named: Annotated[tuple[NamedCommit, ...], "in the order in which they were found"]
+    named: Annotated[
+        tuple[NamedCommit, ...],
+        "those of the range first, then those of branches; without merges whose branches have a "
+        "named commit",
+    ]
     open: tuple[OpenRange, ...]
+    branches: Annotated[
+        tuple[MergedBranch, ...], "what the merges that change the result have merged"
+    ]
+
+
+class Searched(Struct, frozen=True, kw_only=True):
+    """The search of the range, or of a branch.
+
+    :param groups: as :func:`group_commits` returns them; the search knows each by its index
+    :param merges: the merges by which a branch came, last one of the range itself
+    """
+
+    groups: Sequence[tuple[Commit, ...]]
+    bisection: Bisection
+    merges: tuple[Merge, ...] = ()
+
+    def change_at(self, step: Step) -> Change:
+        """Return the change from the parent of a named commit to it."""
+        change = _change(self.bisection, step.commit - 1, step.commit)
+        # The check made four boots of each.
+        assert change is not None
+        return change
+
+    def whole_change(self) -> Change | None:
+        """Return the change from one end to the other; None with too few boots."""
+        return _change(self.bisection, 0, len(self.groups) - 1)
 
 
 def group_commits(
@@ -134,60 +204,124 @@ def group_commits(
 
 
 def make_document(
-    groups: Sequence[tuple[Commit, ...]],
-    bisection: Bisection,
-    not_used: Mapping[str, int],
+    searches: Sequence[Searched],
+    unsearched: Sequence[MergedBranch],
+    boots: Sequence[str],
     *,
     is_final: bool,
 ) -> BisectDocument:
     """Return the record of a search.
 
-    :param groups: as :func:`group_commits` returns them; the search knows each by its index
-    :param not_used: number of boots of other commits, by hash
+    :param searches: that of the range, then those of branches
+    :param unsearched: branches that cannot be searched
+    :param boots: hashes of the booted commits, one per boot
     :param is_final: whether no more boots can be made
     """
-    steps, visit = bisection.steps, bisection.visit
-    named = tuple(
-        NamedCommit(
-            commits=groups[step.commit],
-            parent=groups[step.commit - 1][-1],
-            probability=step.probability,
-            check=step.check,
-            change=_required_change(bisection, step.commit - 1, step.commit),
-        )
-        for step in steps
-    )
-    is_open = visit is not None or bool(bisection.withheld)
-    status: Status = "named" if named else "withheld" if is_open else "no-change"
+    whole, *inner = searches
+    groups = whole.groups
+    made = Counter(boots)
+    used = {group[-1].hash for search in searches for group in search.groups}
+    named = _named(searches)
+    visited = next((each for each in searches if each.bisection.visit is not None), None)
+    withheld = [each for each in searches if each.bisection.withheld]
+    current = visited or next(iter(withheld), None)
+    status: Status = "named" if named else "no-change" if current is None else "withheld"
     return BisectDocument(
         good=groups[0][-1],
         bad=groups[-1][-1],
         commits=sum(map(len, groups[1:])),
-        untestable=tuple(commit for group in groups for commit in group[:-1]),
-        boots=bisection.spent(0, len(groups) - 1),
-        not_used=not_used,
-        status=status if visit is None or is_final else "more-boots",
-        next=None if visit is None else _next_boots(groups, bisection, visit),
-        change=_change(bisection, 0, len(groups) - 1),
+        untestable=tuple(
+            commit for search in searches for group in search.groups for commit in group[:-1]
+        ),
+        boots=sum(made[commit] for commit in used),
+        not_used={commit: number for commit, number in made.items() if commit not in used},
+        status=status if visited is None or is_final else "more-boots",
+        next=None if visited is None else _next_boots(visited),
+        change=whole.whole_change(),
         explained=math.prod(each.change.ratio for each in named) if named else None,
-        candidates=_candidates(groups, bisection) if is_open else (),
+        candidates=() if current is None else _candidates(current.groups, current.bisection),
         named=named,
         open=tuple(
             OpenRange(
-                good=groups[each.first][-1],
-                bad=groups[each.last][-1],
-                commits=groups[each.commit],
+                good=search.groups[each.first][-1],
+                bad=search.groups[each.last][-1],
+                commits=search.groups[each.commit],
                 probability=each.probability,
                 check=each.check,
             )
-            for each in bisection.withheld
+            for search in withheld
+            for each in search.bisection.withheld
         ),
+        branches=(*map(_branch, inner), *unsearched),
     )
 
 
-def _next_boots(
-    groups: Sequence[tuple[Commit, ...]], bisection: Bisection, visit: Visit
-) -> NextBoots:
+def make_unsearched(commits: Sequence[Commit], merge: Merge, reason: Unsearched) -> MergedBranch:
+    """Return the record of a branch that cannot be searched.
+
+    :param commits: from the merge base to the tip; only the tip if there is no merge base
+    """
+    is_related = reason != "unrelated"
+    return MergedBranch(
+        merge=merge.commit,
+        good=commits[0] if is_related else None,
+        bad=commits[-1],
+        commits=len(commits) - 1 if is_related else None,
+        change=None,
+        result=reason,
+    )
+
+
+def _named(searches: Sequence[Searched]) -> tuple[NamedCommit, ...]:
+    """Return the named commits, without merges whose branches have one."""
+    explained = {
+        search.merges[0].commit.hash
+        for search in searches
+        if search.merges and search.bisection.steps
+    }
+    return tuple(
+        NamedCommit(
+            commits=search.groups[step.commit],
+            parent=search.groups[step.commit - 1][-1],
+            probability=step.probability,
+            check=step.check,
+            change=search.change_at(step),
+            merges=search.merges,
+        )
+        for search in searches
+        for step in search.bisection.steps
+        if explained.isdisjoint(each.hash for each in search.groups[step.commit])
+    )
+
+
+def _branch(search: Searched) -> MergedBranch:
+    return MergedBranch(
+        merge=search.merges[0].commit,
+        good=search.groups[0][-1],
+        bad=search.groups[-1][-1],
+        commits=sum(map(len, search.groups[1:])),
+        change=search.whole_change(),
+        result=_branch_result(search),
+    )
+
+
+def _branch_result(search: Searched) -> BranchResult:
+    if search.bisection.steps:
+        return "named"
+    if search.bisection.visit is not None:
+        return "unfinished"
+    if search.bisection.withheld:
+        return "withheld"
+    branch, merge = search.whole_change(), search.merges[0].change
+    # Its ends were compared.
+    assert branch is not None
+    is_apart = branch.ci_high < merge.ci_low or merge.ci_high < branch.ci_low
+    return "excluded" if is_apart else "undecided"
+
+
+def _next_boots(search: Searched) -> NextBoots:
+    groups, bisection, visit = search.groups, search.bisection, search.bisection.visit
+    assert visit is not None
     return NextBoots(
         commit=groups[visit.commit][-1],
         boots=visit.boots,
@@ -195,6 +329,7 @@ def _next_boots(
         suspect=None if visit.suspect is None else groups[visit.suspect][-1],
         good=groups[bisection.first][-1],
         bad=groups[bisection.last][-1],
+        merge=search.merges[0].commit if search.merges else None,
     )
 
 
@@ -236,10 +371,3 @@ def _change(bisection: Bisection, older: int, newer: int) -> Change | None:
 
 def _ratio(log: float) -> float:
     return math.exp(min(max(log, -_LARGEST_LOG), _LARGEST_LOG))
-
-
-def _required_change(bisection: Bisection, older: int, newer: int) -> Change:
-    change = _change(bisection, older, newer)
-    # The check made four boots of each.
-    assert change is not None
-    return change

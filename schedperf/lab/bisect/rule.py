@@ -106,6 +106,8 @@ class Bisection:
         one, of the good end, has no effect
     :param sd: standard deviation of the logarithms of boots of one kernel, from earlier boots of
         the machine; None to use that of the ends of each range
+    :param rises: whether the bad end must have larger (or smaller) values than the good end; None
+        for either
 
     :ivar visit: the next boots to make; None if the search is over
     :ivar steps: the commits that are named, in the order in which they were found
@@ -114,7 +116,9 @@ class Bisection:
     :ivar last: index of its bad end
     """
 
-    def __init__(self, weights: Floats, sd: float | None = None) -> None:
+    def __init__(
+        self, weights: Floats, sd: float | None = None, *, rises: bool | None = None
+    ) -> None:
         self._weights = weights
         self._sd = sd
         self._made: Counter[int] = Counter()
@@ -122,7 +126,7 @@ class Bisection:
         self.steps: list[Step] = []
         self.withheld: list[Withheld] = []
         self.first, self.last = 0, len(weights) - 1
-        self._search = self._search_part(0, self.last, _LOOKS_AT_ENDS)
+        self._search = self._search_part(0, self.last, _LOOKS_AT_ENDS, rises=rises)
         self.visit = next(self._search, None)
 
     def add(self, commit: int, value: float) -> None:
@@ -160,17 +164,20 @@ class Bisection:
     def _part(self, first: int, last: int) -> Boots:
         return {commit: boots for commit, boots in self._kept.items() if first <= commit <= last}
 
-    def _search_part(self, first: int, last: int, looks: Sequence[int]) -> Search[None]:
+    def _search_part(
+        self, first: int, last: int, looks: Sequence[int], *, rises: bool | None = None
+    ) -> Search[None]:
         """Search a part of the range, then the parts on both sides of the commit that is named.
 
         :param looks: boots per end after which the ends are compared
+        :param rises: direction in which they must differ; None for either
         """
         if first == last:
             return
         self.first, self.last = first, last
         for boots in looks:
             yield from self._boot({first: boots, last: boots}, VISIT, "ends")
-            if do_ends_differ(self.boots(first), self.boots(last)):
+            if do_ends_differ(self.boots(first), self.boots(last), rises=rises):
                 break
         else:
             return

@@ -304,6 +304,52 @@ def test_commits_that_touch_a_path_are_more_probable(ask: Next, lab: Lab) -> Non
     assert by_subject["change 1"] == pytest.approx(0.1 / 3.0)
 
 
+@pytest.fixture
+def side(git: Git, folder: Path) -> Mapping[str, str]:
+    """Merge a branch with a cause into the last commit; return the hashes of its commits."""
+    git("checkout", "--quiet", "-b", "side", "v3")
+    hashes = {}
+    for name in ("mm.c", "fair.c", "other.c"):
+        (folder / "linux" / name).write_text("side\n")
+        git("add", name)
+        git("commit", "--quiet", "--no-gpg-sign", "-m", f"side: {name}")
+        hashes[name] = git("rev-parse", "HEAD")
+    git("checkout", "--quiet", "--detach", f"v{CAUSE - 1}")
+    git("merge", "--quiet", "--no-ff", "-s", "ours", "-m", "Merge side", "side")
+    git("tag", "merged")
+    return hashes
+
+
+def boot_side(lab: Lab) -> None:
+    """Boot both ends, the merge and its parent, and both ends of the branch."""
+    for name, number in (("v0", 0), ("v3", 3), (f"v{CAUSE - 1}", 0), ("side", CAUSE)):
+        lab.boot(name, number, 9)
+    lab.boot("merged", CAUSE, 9)
+    for _ in range(4):
+        lab.boot(f"v{CAUSE - 1}", 0)
+        lab.boot("merged", CAUSE)
+
+
+def test_commits_of_a_branch_that_touch_a_path_are_more_probable(
+    ask: Next, lab: Lab, side: Mapping[str, str]
+) -> None:
+    boot_side(lab)
+    found = json.loads(ask("--json", "-", "--paths", "fair.c", bad="merged"))
+    assert found["next"]["merge"]["subject"] == "Merge side"
+    assert {each["commits"][0]["hash"]: each["probability"] for each in found["candidates"]} == {
+        side["fair.c"]: pytest.approx(1.0 / 1.2),
+        side["mm.c"]: pytest.approx(0.1 / 1.2),
+        side["other.c"]: pytest.approx(0.1 / 1.2),
+    }
+
+
+def test_a_commit_of_a_branch_can_be_skipped(ask: Next, lab: Lab, side: Mapping[str, str]) -> None:
+    boot_side(lab)
+    found = json.loads(ask("--json", "-", "--skip", side["fair.c"], bad="merged"))
+    assert [each["hash"] for each in found["untestable"]] == [side["fair.c"]]
+    assert len(found["candidates"]) == 2
+
+
 def test_a_given_deviation_is_used(ask: Next, lab: Lab) -> None:
     boot_ends(lab, 6)
     given, estimated = (
@@ -333,7 +379,7 @@ def test_other_boots_are_named_and_not_used(
     v0, v3 = (git("rev-parse", name) for name in ("v0", "v3"))
     assert err.splitlines() == [
         f"schedperf: boots.csv: {boots} boot(s) of {commit[:12]} not used: untestable, or not in "
-        "v6..v12"
+        "v6..v12 or a branch that is searched"
         for commit, boots in ((v3, 2), (v0, 9))
     ]
     found = json.loads((folder / "out.json").read_text())
@@ -351,6 +397,7 @@ def test_other_boots_are_named_and_not_used(
         ({"bad": "apart"}, "v0 is not an ancestor of apart"),
         ({"skip": "v0"}, "v0: not between good and bad"),
         ({"skip": "gone"}, "gone: no such commit"),
+        ({"skip": "apart"}, "apart: not between good and bad"),
         ({"paths": "gone.c"}, "gone.c: not changed in v0..v12"),
         ({"boot_sd": "200%"}, "'200%' is out of range"),
         ({"repo": "elsewhere"}, "--repo elsewhere: no such directory"),

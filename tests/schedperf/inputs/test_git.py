@@ -62,8 +62,32 @@ def test_commits_that_touch_a_path(git: Git, repository: Repository, tmp_path: P
     assert repository.touching("c0", "HEAD", ["other"]) == {git("rev-parse", "HEAD")}
     named = {git("rev-parse", name) for name in ("c1", "c2", "c3")}
     assert repository.touching("c0", "HEAD", ["file"]) == named
-    with pytest.raises(InputError, match=r"gone: not changed in c0\.\.HEAD .* check the path"):
-        repository.touching("c0", "HEAD", ["gone"])
+    assert repository.touching("c0", "HEAD", ["gone"]) == set()
+
+
+def test_a_merge_adds_the_commits_from_the_merge_base_to_its_further_parents(
+    git: Git, repository: Repository
+) -> None:
+    git("checkout", "--quiet", "-b", "side", "c1")
+    git("commit", "--quiet", "--allow-empty", "-m", "side: change")
+    git("checkout", "--quiet", "main")
+    git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
+    merge, parent, tip = git("rev-parse", "HEAD", "c3", "side").split()
+    [branch] = repository.branches(merge, parent)
+    assert [each.subject for each in branch] == ["sched: change 1", "side: change"]
+    # To the branch, the merge adds what main has since.
+    [branch] = repository.branches(merge, tip)
+    assert [each.subject for each in branch] == [f"sched: change {n}" for n in (1, 2, 3)]
+    assert repository.branches(parent, git("rev-parse", "c2")) == []
+    with pytest.raises(InputError):
+        repository.branches("0" * 40, parent)
+
+
+def test_a_subject_cannot_look_like_a_commit(git: Git, repository: Repository) -> None:
+    subject = f"a\r{'1' * 40} {'2' * 40}\tb\x0bc\x1cd\u2028e"
+    commit = git("commit-tree", "HEAD^{tree}", "-p", "c3", "-m", subject)
+    listed = repository.series("c3", commit)
+    assert [each.hash for each in listed] == [git("rev-parse", "c3"), commit]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,12 @@ def test_ends_differ(boots: list[float], change: float, expected: bool) -> None:
     assert do_ends_differ(boots, moved(boots, change)) is expected
 
 
+def test_ends_may_have_to_differ_in_one_direction() -> None:
+    assert do_ends_differ(QUIET, moved(QUIET, 0.02), rises=True)
+    assert not do_ends_differ(QUIET, moved(QUIET, 0.02), rises=False)
+    assert do_ends_differ(QUIET, moved(QUIET, -0.02), rises=False)
+
+
 def test_the_check_is_one_sided() -> None:
     slower = moved(NOISY, 0.05)
     test = scipy.stats.ttest_ind

@@ -7,7 +7,7 @@ import numpy as np
 
 from schedperf.commands._bisect_text import format_document
 from schedperf.inputs.git import Commit
-from schedperf.lab.bisect.document import make_document
+from schedperf.lab.bisect.document import Searched, make_document
 from schedperf.lab.bisect.rule import SURE, Bisection
 from tests.shared_data import shared
 
@@ -29,7 +29,8 @@ def test_the_commit_that_he_named_is_the_most_probable_but_it_lacks_fresh_boots(
     assert probabilities.max() >= SURE
     assert bisection.steps == []
     groups = [(Commit(hash=f"{OLDEST - index:040}", subject=""),) for index in range(OLDEST + 1)]
-    document = make_document(groups, bisection, {}, is_final=True)
+    search = Searched(groups=groups, bisection=bisection)
+    document = make_document([search], [], [], is_final=True)
     assert document.status == "withheld"
     assert document.candidates[0].commits == groups[CLAIMED]
     printed = format_document(document).splitlines()[0]
