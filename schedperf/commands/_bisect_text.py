@@ -142,15 +142,11 @@ def _named_lines(named: NamedCommit, document: BisectDocument) -> Iterator[tuple
     whole = "" if document.change is None else f" of {format_change(document.change.ratio)}"
     yield "change", f"{_change(named.change)}; explains {format_change(named.change.ratio)}{whole}"
     if _is_merge_itself(named, document.branches):
-        yield (
-            "",
-            "the merged branch alone does not have it: the merge itself is the first bad commit",
-        )
+        yield "", "merged branches alone do not have it: the merge itself is the first bad commit"
 
 
 def _is_merge_itself(named: NamedCommit, branches: Sequence[MergedBranch]) -> bool:
-    results = [each.result for each in branches if each.merge in named.commits]
-    return len(named.commits) == 1 and bool(results) and {*results} == {"excluded"}
+    return {each.result for each in branches if (each.merge,) == named.commits} == {"excluded"}
 
 
 def _branch_lines(branch: MergedBranch) -> Iterator[tuple[str, str]]:

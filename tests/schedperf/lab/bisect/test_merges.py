@@ -144,7 +144,7 @@ def test_a_merge_whose_branch_alone_does_not_differ_is_the_first_bad_commit(
     assert branch.change.ci_low < 1.0 < branch.change.ci_high
     assert found.boots == len(lab.boots)
     assert (
-        "the merged branch alone does not have it: the merge itself is the first bad commit\n"
+        "merged branches alone do not have it: the merge itself is the first bad commit\n"
         in format_document(found)
     )
 
