@@ -11,9 +11,9 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from schedperf.commands import vm
+from schedperf.commands._bisect_options import read_options, search_options
 from schedperf.commands._given_words import KeepsWords
 from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
-from schedperf.commands._percentage import Percentage
 from schedperf.commands._recipe import build_options, kernel_recipe
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -38,20 +38,11 @@ Examples:
 
 
 @click.command(name="run", cls=KeepsWords, epilog=EPILOG)
-@click.option("--repo", metavar="DIR", required=True, type=click.Path(path_type=Path),
-              help="Read the commits from this git repository.")  # fmt: skip
-@click.option("--good", metavar="COMMIT", required=True, help="Name a commit before the change.")
-@click.option("--bad", metavar="COMMIT", required=True, help="Name a commit with the change.")
+@search_options
 @click.option("--in", "place", type=click.Choice(["vm", "here"]), required=True,
               help="Boot the kernels in virtual machines; or run what commits build on this "
                    "machine, without boots: runs count as boots.")  # fmt: skip
 @build_options
-@click.option("--paths", metavar="PATH", multiple=True,
-              help="Expect the cause in commits that touch this path; others are ten times less "
-                   "probable at first.")  # fmt: skip
-@click.option("--boot-sd", type=Percentage("standard deviation"),
-              help="Set the standard deviation between boots of one kernel, from earlier boots of "
-                   "the machine.  [default: from the boots of good and bad]")  # fmt: skip
 @click.option("--result", metavar="NAME",
               help="Name the result that decides.  [default: the only primary one]")  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before the search.")
@@ -150,12 +141,11 @@ def _begin(
         repository=str(options["repo"].resolve()),
         good=repository.resolve(options["good"]),
         bad=repository.resolve(options["bad"]),
-        paths=options["paths"],
-        boot_sd=options["boot_sd"],
+        search=read_options(options),
         place=options["place"],
         result=options["result"],
         build=recipe.key(),
-        options=_given_options(ctx),
+        recording=_given_options(ctx),
         words=options["command_line"],
     )
     if store.is_begun():
@@ -171,7 +161,7 @@ def _begin(
                     err=True,
                 )
                 asked = replace(asked, **{end: before})
-    span = read_range(repository, asked.good, asked.bad, asked.paths, asked.boot_sd)
+    span = read_range(repository, asked.good, asked.bad, asked.search)
     store.begin(asked)
     return span
 

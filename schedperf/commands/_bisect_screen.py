@@ -5,18 +5,27 @@ import sys
 
 import click
 
-from schedperf.commands._bisect_text import format_document, format_next
+from schedperf.commands._bisect_text import (
+    describe_left,
+    describe_time,
+    format_document,
+    format_next,
+    format_state,
+)
 from schedperf.commands._outputs import dump_json
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.lab.bisect.judge import Range
 from schedperf.lab.bisect.store import AnyEvent, Booting, Building, Progress, Skipped, Store
 from schedperf.model.text import clean_line, cut
+from schedperf_reports.words.quantities import format_change
 
 # 75 is EX_TEMPFAIL of sysexits.h: run it again.
 EXIT_STATUSES = {"named": 0, "no-change": 1, "withheld": 3, "more-boots": 75}
 _HASH_DIGITS = 12
 _LONGEST_SUBJECT = 40
+# Below this chance, a warning says that no commit may be named.
+_LIKELY = 0.5
 
 
 class Screen:
@@ -48,12 +57,27 @@ class Screen:
         if self._quiet:
             return
         if sys.stderr.isatty():
-            click.echo(f"\n{format_document(document)}", err=True)
+            text = format_document(document)
+            click.echo(f"\n{text}{format_state(document, progress, is_running=True)}", err=True)
         else:
             self._print(format_next(document))
 
     def confirm(self, document: BisectDocument, progress: Progress) -> bool:
-        """Ask whether to search, now that the ends differ."""
+        """Print what the search will cost, and ask whether to begin it."""
+        assert document.next is not None
+        assert document.change is not None
+        left = document.next.left
+        if left is not None:
+            change = format_change(document.change.ratio)
+            time = describe_time(left, progress)
+            self._print(
+                f"good and bad differ by {change}; the search: {describe_left(left)}; {time}"
+            )
+            if left.named < _LIKELY:
+                self._print(
+                    f"boots of one kernel vary too much for a search of {document.most_boots} "
+                    "boots; give more --boots, or record longer runs"
+                )
         if self._yes:
             return True
         if not sys.stdin.isatty():

@@ -47,14 +47,14 @@ def status(output: Path, json: str | None) -> None:
         click.echo(dump_json(document), nl=False)
         return
     click.echo(format_document(document), nl=False)
-    click.echo(format_state(progress, is_running=store.is_claimed()), nl=False)
+    click.echo(format_state(document, progress, is_running=store.is_claimed()), nl=False)
 
 
 @click.command()
 @_COMMIT
 @_takes_folder
 def skip(name: str, output: Path) -> None:
-    """Leave a commit out, e.g. one that hangs; a running search takes note before its next boots."""
+    """Leave a commit out, e.g. one that hangs; a running search does so from its next boots on."""
     from schedperf.lab.bisect.judge import find_inside  # noqa: PLC0415 # as above
     from schedperf.lab.bisect.store import Skipped  # noqa: PLC0415
 
@@ -112,5 +112,5 @@ def _open(output: Path) -> "tuple[Store, Repository, Range]":
     store = Store(output)
     begun = store.request()
     repository = Repository(Path(begun.repository))
-    span = read_range(repository, begun.good, begun.bad, begun.paths, begun.boot_sd)
+    span = read_range(repository, begun.good, begun.bad, begun.search)
     return store, repository, span

@@ -14,8 +14,9 @@ from schedperf.lab.bisect.document import (
     NamedCommit,
     OpenRange,
 )
+from schedperf.lab.bisect.estimate import Estimate
 from schedperf.lab.bisect.posterior import LEADING
-from schedperf.lab.bisect.rule import MOST_BOOTS, SURE, Check
+from schedperf.lab.bisect.rule import SURE, Check
 from schedperf.lab.bisect.store import Booting, Building, Progress
 from schedperf.model.text import clean_line, cut
 from schedperf_collectors.recorder.progress import format_duration
@@ -64,15 +65,25 @@ def format_next(document: BisectDocument) -> str:
     return "; ".join(parts)
 
 
-def format_state(progress: Progress, *, is_running: bool) -> str:
+def describe_left(left: Estimate) -> str:
+    """Return what the search of this range needs: ``about 41 boots (90%: at most 58) …``."""
+    return (
+        f"about {_count(round(left.boots), 'boot')} (90%: at most {left.most_boots:.0f}) of "
+        f"{_count(round(left.builds), 'new commit')}; chance to name one: {left.named:.0%}"
+    )
+
+
+def describe_time(left: Estimate, progress: Progress) -> str:
+    """Return how long the search of this range takes: ``about 2 h``; or ``unknown time``."""
+    left_s = progress.time_of(left.boots, left.builds)
+    return "unknown time" if left_s is None else f"about {format_duration(left_s)}"
+
+
+def format_state(document: BisectDocument, progress: Progress, *, is_running: bool) -> str:
     """Return as text what a search does, and what it has taken."""
-    doing = "not running; repeat its command to continue"
-    last = progress.last
-    if is_running:
-        doing = "deciding"
-    if is_running and isinstance(last, Building | Booting):
-        doing = f"{'building' if isinstance(last, Building) else 'booting'} {last.commit[:_HASH_DIGITS]}"
-    lines = [("state", doing)]
+    lines = [("state", _describe_state(document, progress, is_running=is_running))]
+    if document.next is not None and document.next.left is not None:
+        lines.append(("time left", describe_time(document.next.left, progress)))
     if progress.build_s:
         lines.append(("builds", _describe_durations(progress.build_s)))
     if progress.boot_s:
@@ -84,6 +95,17 @@ def format_state(progress: Progress, *, is_running: bool) -> str:
     return "".join(f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}\n" for label, text in lines)
 
 
+def _describe_state(document: BisectDocument, progress: Progress, *, is_running: bool) -> str:
+    last = progress.last
+    if not is_running:
+        is_over = document.next is None
+        return "over" if is_over else "not running; repeat its command to continue"
+    if isinstance(last, Building | Booting):
+        doing = "building" if isinstance(last, Building) else "booting"
+        return f"{doing} {last.commit[:_HASH_DIGITS]}"
+    return "deciding"
+
+
 def _describe_durations(durations_s: Sequence[float]) -> str:
     return f"{len(durations_s)}, each {format_duration(fmean(durations_s))} on average"
 
@@ -92,16 +114,20 @@ def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
     if document.next is not None and document.status == "more-boots":
         yield "next", f"{_name(document.next.commit)}, {_count(document.next.boots, 'boot')}"
         yield "why", _why(document)
+        if document.next.left is not None:
+            yield "left", describe_left(document.next.left)
     for named in document.named:
         yield from _named_lines(named, document)
     for open_range in document.open:
-        yield from _open_lines(open_range)
+        yield from _open_lines(open_range, document.most_boots)
     for branch in document.branches:
         yield from _branch_lines(branch)
     if document.status == "withheld" and not document.open:
         yield "withheld", _why_withheld(document)
     if document.status == "no-change":
         yield "no change", "good and bad do not differ significantly by 1% or more"
+        if document.needed_boots is not None:
+            yield "needed", f"{_count(document.needed_boots, 'boot')} per end to show this change"
     commits = _count(document.commits, "commit")
     untestable = f", {len(document.untestable)} untestable" if document.untestable else ""
     yield "range", f"{_span(document.good, document.bad)}, {commits}{untestable}"
@@ -158,12 +184,12 @@ def _branch_lines(branch: MergedBranch) -> Iterator[tuple[str, str]]:
     yield "", _BRANCH_RESULTS[branch.result]
 
 
-def _open_lines(open_range: OpenRange) -> Iterator[tuple[str, str]]:
+def _open_lines(open_range: OpenRange, most_boots: int) -> Iterator[tuple[str, str]]:
     ends = _span(open_range.good, open_range.bad)
     yield "withheld", f"{ends}: the ends differ, but no commit is named"
     yield "leading", f"{_set(open_range.commits)}, probability {open_range.probability:.3f}"
     if open_range.check is None:
-        yield "", f"the limit of {MOST_BOOTS} boots is reached"
+        yield "", f"the limit of {most_boots} boots is reached"
     else:
         yield "", f"not reproduced: {_check(open_range.check)}"
 

@@ -3,13 +3,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from schedperf.commands._bisect_options import read_options, search_options
 from schedperf.commands._bisect_run import run
 from schedperf.commands._bisect_state import mark, skip, status, stop
 from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
-from schedperf.commands._percentage import Percentage
 from schedperf.model.text import clean_line
 
 EPILOG = """\b
@@ -32,18 +33,9 @@ def command() -> None:
 
 @command.command(name="next")
 @click.argument("path", metavar="RESULTS.csv", type=click.Path(path_type=Path))
-@click.option("--repo", metavar="DIR", required=True, type=click.Path(path_type=Path),
-              help="Read the commits from this git repository.")  # fmt: skip
-@click.option("--good", metavar="COMMIT", required=True, help="Name a commit before the change.")
-@click.option("--bad", metavar="COMMIT", required=True, help="Name a commit with the change.")
+@search_options
 @click.option("--skip", metavar="COMMIT", multiple=True,
               help="Name a commit that cannot be tested, e.g. does not build.")  # fmt: skip
-@click.option("--paths", metavar="PATH", multiple=True,
-              help="Expect the cause in commits that touch this path; others are ten times less "
-                   "probable at first.")  # fmt: skip
-@click.option("--boot-sd", type=Percentage("standard deviation"),
-              help="Set the standard deviation between boots of one kernel, from earlier boots of "
-                   "the machine.  [default: from the boots of good and bad]")  # fmt: skip
 @click.option("--final", "is_final", is_flag=True,
               help="Judge the boots as they are; no more can be made.")  # fmt: skip
 @json_option("the result")
@@ -54,10 +46,9 @@ def next_(
     good: str,
     bad: str,
     skip: Sequence[str],
-    paths: Sequence[str],
-    boot_sd: float | None,
     is_final: bool,
     json: str | None,
+    **options: Any,
 ) -> int:
     """Print the commit to boot next, or the first bad commit.
 
@@ -75,7 +66,7 @@ def next_(
 
     with open_outputs({"json": json}, [path]) as files:
         repository = Repository(repo)
-        span = read_range(repository, good, bad, paths, boot_sd)
+        span = read_range(repository, good, bad, read_options(options))
         untestable = {find_inside(span, repository, name) for name in skip}
         boots = resolve_results(read_results(path), repository.resolve)
         document = judge(span, boots, untestable, is_final=is_final)

@@ -6,6 +6,7 @@ Boots are natural logarithms of values, one per boot, shape (boots,).
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist, fmean
 
 from schedperf.stats.welch import variance_of, welch_difference
 
@@ -14,6 +15,7 @@ ENDS_P = 0.01
 SMALLEST_CHANGE = 0.01
 # Smallest standard deviation that is derived from boots: few of them may agree by chance.
 LEAST_SD = 0.002
+_POWER = 0.8
 # Fresh boots per side at each look, and the one-sided p at which the look passes.
 LOOKS = ((4, 0.01), (8, 0.025), (12, 0.03))
 
@@ -41,6 +43,20 @@ def do_ends_differ(
     is_large = abs(math.expm1(found.difference)) >= SMALLEST_CHANGE
     is_expected = rises is None or (found.difference > 0.0) == rises
     return is_large and is_expected and (found.p is None or found.p < ENDS_P)
+
+
+def boots_to_differ(good: Sequence[float], bad: Sequence[float]) -> int:
+    """Return how many boots of each end would show the measured change, if it is the true one.
+
+    A change of less than 1% counts as 1%. The power is 80% (Chow, Shao & Wang, "Sample Size
+    Calculations in Clinical Research", section 3.2.1, normal approximation).
+
+    :param good: two boots or more; so is ``bad``
+    """
+    size = max(abs(fmean(bad) - fmean(good)), math.log1p(SMALLEST_CHANGE))
+    normal = NormalDist()
+    quantiles = normal.inv_cdf(1.0 - ENDS_P / 2.0) + normal.inv_cdf(_POWER)
+    return math.ceil(2.0 * (quantiles * pooled_sd(good, bad) / size) ** 2)
 
 
 def reproduction_p(parent: Sequence[float], commit: Sequence[float], *, rises: bool) -> float:

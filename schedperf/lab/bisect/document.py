@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.checks import boots_to_differ
+from schedperf.lab.bisect.estimate import Estimate, estimate_left
 from schedperf.lab.bisect.rule import Bisection, Check, Phase, Step
 from schedperf.stats.welch import welch_difference
 
@@ -57,6 +59,9 @@ class NextBoots(Struct, frozen=True, kw_only=True):
     bad: Annotated[Commit, "newer end of this range"]
     merge: Annotated[
         Commit | None, "merge whose branch has this range; null if it is part of the whole range"
+    ]
+    left: Annotated[
+        Estimate | None, "what the search of this range needs; null while its ends have few boots"
     ]
 
 
@@ -141,6 +146,12 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
     ]
     next: Annotated[NextBoots | None, "null if the search is over"]
     change: Annotated[Change | None, "bad / good; null with less than 2 usable boots of either"]
+    needed_boots: Annotated[
+        int | None,
+        "boots of each end that would show the measured change, or one of 1% if it is smaller, "
+        "with a power of 80%; null unless the status is no-change",
+    ]
+    most_boots: Annotated[int, "boots after which the search of a range is given up"]
     explained: Annotated[
         float | None, "product of the ratios of the named commits; null if none is named"
     ]
@@ -238,6 +249,8 @@ def make_document(
         status=status if visited is None or is_final else "more-boots",
         next=None if visited is None else _next_boots(visited),
         change=whole.whole_change(),
+        needed_boots=_needed_boots(whole) if status == "no-change" and visited is None else None,
+        most_boots=whole.bisection.most_boots,
         explained=math.prod(each.change.ratio for each in named) if named else None,
         candidates=() if current is None else _candidates(current.groups, current.bisection),
         named=named,
@@ -319,6 +332,11 @@ def _branch_result(search: Searched) -> BranchResult:
     return "excluded" if is_apart else "undecided"
 
 
+def _needed_boots(whole: Searched) -> int | None:
+    ends = whole.bisection.boots(0), whole.bisection.boots(len(whole.groups) - 1)
+    return boots_to_differ(*ends) if min(map(len, ends)) >= _FEWEST else None
+
+
 def _next_boots(search: Searched) -> NextBoots:
     groups, bisection, visit = search.groups, search.bisection, search.bisection.visit
     assert visit is not None
@@ -330,6 +348,7 @@ def _next_boots(search: Searched) -> NextBoots:
         good=groups[bisection.first][-1],
         bad=groups[bisection.last][-1],
         merge=search.merges[0].commit if search.merges else None,
+        left=estimate_left(bisection),
     )
 
 

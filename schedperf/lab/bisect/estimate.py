@@ -7,9 +7,9 @@ boots so far.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from statistics import fmean, median
+from typing import Annotated
 
 import numpy as np
 from msgspec import Struct
@@ -18,76 +18,59 @@ from schedperf.lab.bisect.checks import LEAST_SD
 from schedperf.lab.bisect.rule import Bisection
 
 # Simulated searches; the estimate is a rough one.
-SEARCHES = 20
+_SEARCHES = 20
 _SEED = 1
+# Part of the searches that need at most ``most_boots``.
+_MOST = 0.9
+# Absurd values are cut here, before they overflow a float.
+_LARGEST_LOG = 700.0
 
 Made = Sequence[tuple[int, float]]
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """What a search still needs.
+    """What the search of a range still needs, from 20 simulated searches."""
 
-    :param boots: median number of further boots, first boots included
-    :param most_boots: number of further boots that nine of ten searches do not exceed
-    :param builds: median number of commits that have no boots yet
-    :param named: part of the searches that name a commit in the part that is searched now, or have
-        already named one there
+    boots: Annotated[float, "median number of further boots, first boots included"]
+    most_boots: Annotated[float, "number of further boots that is enough for nine of ten searches"]
+    builds: Annotated[float, "median number of commits to boot that have no boots yet"]
+    named: Annotated[float, "part of the searches that name one more commit, from 0 to 1"]
+
+
+def estimate_left(now: Bisection) -> Estimate | None:
+    """Simulate how a search may continue.
+
+    :return: None if it is over, or while its ends have too few boots
     """
-
-    boots: float
-    most_boots: float
-    builds: float
-    named: float
-
-
-def estimate_left(
-    make: Callable[[], Bisection], made: Made, searches: int = SEARCHES
-) -> Estimate | None:
-    """Simulate how a search continues; return None while its ends have too few boots.
-
-    :param make: function that returns the search before its first boot
-    :param made: commit (its index) and value of each boot so far
-    """
-    now = _replay(make, made)
     probabilities = now.probabilities()
     if now.visit is None or probabilities is None:
         return None
     random = np.random.default_rng(_SEED)
-    drawn = random.choice(len(probabilities), size=searches, p=probabilities)
+    booted = {commit for commit, _ in now.history}
     boots, builds, named = [], [], 0
-    for commit in drawn:
-        splits = [*(step.commit for step in now.steps), now.first + 1 + int(commit)]
-        levels, sd = _levels(made, sorted(splits))
-        search = _replay(make, made)
-        tested = {each for each, _ in made}
-        new = set[int]()
-        number = 0
+    for drawn in random.choice(len(probabilities), size=_SEARCHES, p=probabilities):
+        splits = sorted((*(step.commit for step in now.steps), now.first + 1 + int(drawn)))
+        levels, sd = _levels(now.history, splits)
+        search = now.copy()
         while search.visit is not None:
-            target = search.visit.commit
-            level = levels[sum(split <= target for split in sorted(splits))]
-            search.add(target, math.exp(random.normal(level, sd)))
-            number += 1
-            new |= {target} - tested
-        boots.append(number)
-        builds.append(len(new))
+            commit = search.visit.commit
+            level = levels[_part_of(commit, splits)]
+            log = float(np.clip(random.normal(level, sd), -_LARGEST_LOG, _LARGEST_LOG))
+            search.add(commit, math.exp(log))
+        further = search.history[len(now.history) :]
+        boots.append(len(further))
+        builds.append(len({commit for commit, _ in further} - booted))
         named += len(search.steps) > len(now.steps)
     return Estimate(
         boots=median(boots),
-        most_boots=float(np.quantile(boots, 0.9)),
+        most_boots=float(np.quantile(boots, _MOST, method="higher")),
         builds=median(builds),
-        named=named / searches,
+        named=named / _SEARCHES,
     )
 
 
-def _replay(make: Callable[[], Bisection], made: Made) -> Bisection:
-    search = make()
-    for commit, value in made:
-        search.add(commit, value)
-    return search
-
-
 def _levels(made: Made, splits: Sequence[int]) -> tuple[Sequence[float], float]:
-    """Return the mean of the logarithms between two splits each, and their standard deviation.
+    """Return the mean of the logarithms between two splits each, and the standard deviation there.
 
     The first boot of each commit is left out.
 
@@ -97,9 +80,15 @@ def _levels(made: Made, splits: Sequence[int]) -> tuple[Sequence[float], float]:
     parts: list[list[float]] = [[] for _ in range(len(splits) + 1)]
     for commit, value in made:
         if commit in seen:
-            parts[sum(split <= commit for split in splits)].append(math.log(value))
+            parts[_part_of(commit, splits)].append(math.log(value))
         seen.add(commit)
     levels = [fmean(part) for part in parts]
-    squares = sum((value - level) ** 2 for part, level in zip(parts, levels, strict=True) for value in part)
+    squares = sum(
+        (value - level) ** 2 for part, level in zip(parts, levels, strict=True) for value in part
+    )
     degrees = max(1, sum(map(len, parts)) - len(parts))
     return levels, max(LEAST_SD, math.sqrt(squares / degrees))
+
+
+def _part_of(commit: int, splits: Sequence[int]) -> int:
+    return sum(split <= commit for split in splits)

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from schedperf.inputs.git import Commit, Repository
 from schedperf.lab.bisect.document import (
@@ -25,7 +26,7 @@ from schedperf.lab.bisect.document import (
     make_document,
     make_unsearched,
 )
-from schedperf.lab.bisect.rule import Bisection
+from schedperf.lab.bisect.rule import MOST_BOOTS, Bisection
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
@@ -36,6 +37,20 @@ OUTSIDE_WEIGHT = 0.1
 EXCLUDED_WEIGHT = 0.01
 
 
+class Options(Struct, frozen=True, kw_only=True):
+    """How a range is searched.
+
+    :param paths: expect the cause in commits that touch one of these; empty if none is likelier
+    :param boot_sd: standard deviation of the logarithms of boots of one kernel, from earlier boots
+        of the machine; None to use that of the boots of the ends
+    :param most_boots: boots of a range, or of a branch, after which its search is given up
+    """
+
+    paths: tuple[str, ...] = ()
+    boot_sd: Annotated[float, Meta(gt=0.0)] | None = None
+    most_boots: Annotated[int, Meta(ge=1)] = MOST_BOOTS
+
+
 class Range(Struct, frozen=True, kw_only=True):
     """What is searched.
 
@@ -43,34 +58,29 @@ class Range(Struct, frozen=True, kw_only=True):
         in common with the rest, only the tip.
     :param likely: hashes of the commits with the full prior weight
     :param unlikely: hashes of the commits that the user excludes, with a hundredth of their weight
-    :param boot_sd: standard deviation of the logarithms of boots of one kernel, from earlier boots
-        of the machine; None to use that of the boots of the ends
     :param read_branches: function that returns what a commit, given its hash, merges into one of
         its parents, given that hash
     """
 
     commits: Sequence[Commit]
     likely: Collection[str]
-    boot_sd: float | None
+    options: Options
     read_branches: Callable[[str, str], Sequence["Range"]]
     unlikely: Collection[str] = ()
 
 
-def read_range(
-    repository: Repository, good: str, bad: str, paths: Sequence[str], boot_sd: float | None
-) -> Range:
+def read_range(repository: Repository, good: str, bad: str, options: Options) -> Range:
     """Read the commits of a range; branches are read when they are searched.
 
-    :param paths: expect the cause in commits that touch one of these; empty if none is likelier
     :raises InputError: a commit is unknown, good is not on the first-parent history of bad, or no
         commit touches the paths
     """
 
     def make_range(commits: Sequence[Commit]) -> Range:
         likely = {each.hash for each in commits}
-        if paths:
-            likely &= repository.touching(commits[0].hash, commits[-1].hash, paths)
-        return Range(commits=commits, likely=likely, boot_sd=boot_sd, read_branches=read_branches)
+        if options.paths:
+            likely &= repository.touching(commits[0].hash, commits[-1].hash, options.paths)
+        return Range(commits=commits, likely=likely, options=options, read_branches=read_branches)
 
     @cache
     def read_branches(merge: str, parent: str) -> Sequence[Range]:
@@ -79,8 +89,8 @@ def read_range(
     span = make_range(repository.series(good, bad))
     if not span.likely:
         raise InputError(
-            f"{', '.join(paths)}: not changed in {good}..{bad} (expected a path that a commit of "
-            "the range changes); check the path"
+            f"{', '.join(options.paths)}: not changed in {good}..{bad} (expected a path that a "
+            "commit of the range changes); check the path"
         )
     return span
 
@@ -161,7 +171,12 @@ def _replay(
     groups = group_commits(part.commits, untestable)
     weights = [sum(_weight(part, commit.hash) for commit in group) for group in groups]
     rises = merges[0].change.ratio > 1.0 if merges else None
-    bisection = Bisection(np.array(weights), part.boot_sd, rises=rises)
+    bisection = Bisection(
+        np.array(weights),
+        part.options.boot_sd,
+        rises=rises,
+        most_boots=part.options.most_boots,
+    )
     indices = {group[-1].hash: index for index, group in enumerate(groups)}
     for commit, value in boots:
         if commit in indices:

@@ -27,7 +27,7 @@ from schedperf.lab.bisect.posterior import Boots, Floats, choose_commit, split_p
 
 # Probability from which a commit is checked on fresh boots.
 SURE = 0.99
-# Boots of a range, first boots included, after which its search is given up.
+# By default, a search of a range is given up after this many boots, first boots included.
 MOST_BOOTS = 140
 # Boots per visit: installing a kernel takes longer than booting it once more.
 VISIT = 2
@@ -108,7 +108,10 @@ class Bisection:
         the machine; None to use that of the ends of each range
     :param rises: whether the bad end must have larger (or smaller) values than the good end; None
         for either
+    :param most_boots: boots of a range, first boots included, after which its search is given up
 
+    :ivar most_boots: see above
+    :ivar history: commit and value of each boot, in the order in which they were made
     :ivar visit: the next boots to make; None if the search is over
     :ivar steps: the commits that are named, in the order in which they were found
     :ivar withheld: the parts of the range in which a cause was not found
@@ -117,10 +120,18 @@ class Bisection:
     """
 
     def __init__(
-        self, weights: Floats, sd: float | None = None, *, rises: bool | None = None
+        self,
+        weights: Floats,
+        sd: float | None = None,
+        *,
+        rises: bool | None = None,
+        most_boots: int = MOST_BOOTS,
     ) -> None:
         self._weights = weights
         self._sd = sd
+        self._rises = rises
+        self.most_boots = most_boots
+        self.history: list[tuple[int, float]] = []
         self._made: Counter[int] = Counter()
         self._kept: dict[int, list[float]] = {}
         self.steps: list[Step] = []
@@ -135,10 +146,18 @@ class Bisection:
         :param commit: index of the commit, which may be another than that of ``visit``
         :param value: positive
         """
+        self.history.append((commit, value))
         self._made[commit] += 1
         if self._made[commit] > 1:
             self._kept.setdefault(commit, []).append(math.log(value))
         self.visit = next(self._search, None)
+
+    def copy(self) -> "Bisection":
+        """Return a search in the same state, to which other boots can be added."""
+        search = Bisection(self._weights, self._sd, rises=self._rises, most_boots=self.most_boots)
+        for commit, value in self.history:
+            search.add(commit, value)
+        return search
 
     def spent(self, first: int, last: int) -> int:
         """Return the number of boots of the commits from one to another, first boots included."""
@@ -182,7 +201,7 @@ class Bisection:
         else:
             return
         while (probabilities := self._posterior(first, last)).max() < SURE:
-            if self.spent(first, last) >= MOST_BOOTS:
+            if self.spent(first, last) >= self.most_boots:
                 break
             commit = choose_commit(probabilities, first, self._kept)
             yield self._visit(commit, VISIT, "search")

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import IO, Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -23,6 +24,7 @@ from msgspec.json import encode
 from schedperf.inputs.bundle.durable import sync_folder, write_all, write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import Count, decode
+from schedperf.lab.bisect.judge import Options
 from schedperf.lab.bisect.results import COLUMNS
 from schedperf.model.errors import InputError
 from schedperf.model.json_text import to_json
@@ -52,7 +54,7 @@ class Request(Struct, frozen=True, kw_only=True):
     :param repository: its absolute path
     :param place: where the command runs: on this machine, or in guests
     :param build: hash of the recipe
-    :param options: options of the recordings
+    :param recording: options of the recordings
     :param words: the command
     """
 
@@ -60,12 +62,11 @@ class Request(Struct, frozen=True, kw_only=True):
     repository: Text
     good: Hash
     bad: Hash
-    paths: tuple[Text, ...]
-    boot_sd: Value | None
+    search: Options
     place: Place
     result: Text | None
     build: Text
-    options: tuple[Text, ...]
+    recording: tuple[Text, ...]
     words: tuple[Text, ...]
 
 
@@ -334,6 +335,12 @@ class Progress(Struct, frozen=True, kw_only=True):
     build_s: Sequence[float]
     boot_s: Sequence[float]
     last: AnyEvent | None
+
+    def time_of(self, boots: float, builds: float) -> float | None:
+        """Return how long boots and builds take, as those before, in s; None if none was timed."""
+        if not self.boot_s or (builds and not self.build_s):
+            return None
+        return boots * fmean(self.boot_s) + (builds * fmean(self.build_s) if builds else 0.0)
 
 
 def read_progress(events: Sequence[AnyEvent]) -> Progress:

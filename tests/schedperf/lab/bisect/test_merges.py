@@ -11,7 +11,7 @@ import pytest
 from schedperf.commands._bisect_text import format_document
 from schedperf.inputs.git import Repository
 from schedperf.lab.bisect.document import BisectDocument
-from schedperf.lab.bisect.judge import judge, read_range
+from schedperf.lab.bisect.judge import Options, judge, read_range
 from schedperf.lab.bisect.rule import MOST_BOOTS
 from tests.git_repository import Git, init_git
 
@@ -69,13 +69,13 @@ class Lab:
 
     def judge(self, untestable: Collection[str] = (), *, is_final: bool = False) -> BisectDocument:
         """Judge the boots so far."""
-        span = read_range(self._repository, self.hashes["c0"], "main", (), None)
+        span = read_range(self._repository, self.hashes["c0"], "main", Options())
         skipped = {self.hashes[each] for each in untestable}
         return judge(span, self.boots, skipped, is_final=is_final)
 
     def search(self, *untestable: str) -> BisectDocument:
         """Make the boots that are asked for, until none is; return the record."""
-        span = read_range(self._repository, self.hashes["c0"], "main", (), None)
+        span = read_range(self._repository, self.hashes["c0"], "main", Options())
         skipped = {self.hashes[each] for each in untestable}
         while (asked := (found := judge(span, self.boots, skipped)).next) is not None:
             self.boot(asked.commit.subject, asked.boots)

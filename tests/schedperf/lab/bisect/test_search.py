@@ -14,7 +14,7 @@ import pytest
 
 from schedperf.inputs.git import Commit, Repository
 from schedperf.lab.bisect.document import BisectDocument
-from schedperf.lab.bisect.judge import read_range
+from schedperf.lab.bisect.judge import Options, read_range
 from schedperf.lab.bisect.search import Search, Untestable, judge_progress
 from schedperf.lab.bisect.store import (
     AnyEvent,
@@ -165,7 +165,7 @@ def make_search(repository: Repository, make_bundle: MakeBundle, tmp_path: Path)
         result: str | None = None,
         step: Step = nothing,
     ) -> Search:
-        span = read_range(repository, good, bad, (), None)
+        span = read_range(repository, good, bad, Options())
         store = SteppingStore(tmp_path / folder, step)
         recipe = Recipe(command=build, config=None, limit_s=60.0, makes_kernel=False)
         store.begin(
@@ -173,12 +173,11 @@ def make_search(repository: Repository, make_bundle: MakeBundle, tmp_path: Path)
                 repository=str(repository),
                 good=span.commits[0].hash,
                 bad=span.commits[-1].hash,
-                paths=(),
-                boot_sd=None,
+                search=Options(),
                 place=place,
                 result=result,
                 build=recipe.key(),
-                options=(),
+                recording=(),
                 words=("hackbench",),
             )
         )
@@ -363,5 +362,5 @@ def test_the_state_of_a_search_says_what_the_boots_show(
     make_search: Make, tmp_path: Path, repository: Repository
 ) -> None:
     document = make_search().run()
-    span = read_range(repository, "v0", "v12", (), None)
+    span = read_range(repository, "v0", "v12", Options())
     assert judge_progress(span, read_progress(Store(tmp_path / "search").events())) == document

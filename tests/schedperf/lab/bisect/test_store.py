@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from schedperf.lab.bisect.judge import Options
 from schedperf.lab.bisect.store import (
     AnyEvent,
     Booted,
@@ -27,12 +28,11 @@ REQUEST = Request(
     repository="/linux",
     good=COMMIT,
     bad=OTHER,
-    paths=("kernel/sched",),
-    boot_sd=None,
+    search=Options(paths=("kernel/sched",)),
     place="here",
     result=None,
     build="0" * 64,
-    options=("-n=3",),
+    recording=("-n=3",),
     words=("./prog",),
 )
 EVENTS: tuple[AnyEvent, ...] = (
@@ -165,10 +165,13 @@ def fill(path: Path) -> None:
 
 def append_until_full(store: Store, event: AnyEvent) -> int:
     """Add an event until that is refused; return how often it was added."""
-    for kept in range(1000):
+    kept = 0
+    refused = ""
+    while not refused:
         try:
             store.append(event)
+            kept += 1
         except InputError as error:
-            assert "no space left on device; free space there" in str(error)
-            return kept
-    raise AssertionError
+            refused = str(error)
+    assert "no space left on device; free space there" in refused
+    return kept
