@@ -148,20 +148,21 @@ def _begin(
         recording=_given_options(ctx),
         words=options["command_line"],
     )
-    if store.is_begun():
-        begun = store.request()
-        for end in ("good", "bad"):
-            before, now = getattr(begun, end), getattr(asked, end)
-            # A branch may have moved since; a hash was given on purpose.
-            if before != now and not now.startswith(options[end]):
-                click.echo(
-                    f"schedperf: --{end} {clean_line(options[end])} was {before[:_HASH_DIGITS]} "
-                    f"when the search began, and is {now[:_HASH_DIGITS]} now; the search "
-                    "continues with the former",
-                    err=True,
-                )
-                asked = replace(asked, **{end: before})
-    span = read_range(repository, asked.good, asked.bad, asked.search)
+    ends = {"good": options["good"], "bad": options["bad"]}
+    begun = store.request() if store.is_begun() else asked
+    for end, name in ends.items():
+        before, now = getattr(begun, end), getattr(asked, end)
+        # A branch may have moved since; a hash was given on purpose.
+        if before != now and not now.startswith(name):
+            click.echo(
+                f"schedperf: --{end} {clean_line(name)} was {before[:_HASH_DIGITS]} when the "
+                f"search began, and is {now[:_HASH_DIGITS]} now; the search continues with the "
+                "former",
+                err=True,
+            )
+            ends[end] = before
+            asked = replace(asked, **{end: before})
+    span = read_range(repository, ends["good"], ends["bad"], asked.search)
     store.begin(asked)
     return span
 
@@ -186,7 +187,8 @@ def _machine(
 
         collectors = [f"--with={each}" for each in ctx.params["_collectors"]]
         none = [] if ctx.params["_instrumented"] is not None else ["--instrumented=0"]
-        return Here([*collectors, *none, *vm.recorder_words(ctx)], words)
+        lock = store.folder / "recording"
+        return Here([*collectors, *none, *vm.recorder_words(ctx)], words, lock)
     output = store.bundle("").parent
     recorder = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
     return _Guests(recorder, repository)

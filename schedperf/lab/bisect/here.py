@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record a command with what commits build, on this machine, which is not booted: runs count."""
 
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.search import Untestable
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
 from schedperf_collectors.machine.errors import RecordError, explain
@@ -16,6 +20,9 @@ from schedperf_collectors.recorder.recover import recover
 
 _HASH_DIGITS = 12
 _USAGE = 2
+# A recorder whose search was killed ends shortly after it.
+_ENDS_WITHIN_S = 60.0
+_LOOK_AGAIN_S = 0.1
 _ERROR = "schedperf: error: "
 _TAIL_BYTES = 64 << 10
 _LONGEST_ERROR = 300
@@ -26,11 +33,13 @@ class Here:
 
     :param options: further options of ``record``
     :param words: the command
+    :param lock: path of a file that is locked while something is recorded
     """
 
-    def __init__(self, options: Sequence[str], words: Sequence[str]) -> None:
+    def __init__(self, options: Sequence[str], words: Sequence[str], lock: Path) -> None:
         self._options = options
         self._words = words
+        self._lock = lock
 
     def boot(self, commit: Commit, built: Path, boots: int, bundle: Path) -> None:
         """Run the command in some processes, one after the other, and add the runs to a bundle.
@@ -38,14 +47,19 @@ class Here:
         :param commit: what the bundle is about
         :param built: directory of what the commit built; the command runs in it
         :param boots: number of runs
+        :raises Untestable: no run of the command is successful
         :raises InputError: the recorder cannot record, or was killed
         """
+        before = _size(bundle)
         # Bundles describe the commit of the kernel, which is another repository's.
         label = f"--label={commit.hash[:_HASH_DIGITS]}"
         target = [f"--append={bundle}"] if bundle.exists() else [f"--output={bundle}", label]
         command = [sys.executable, "-m", "schedperf", "record", *target, f"-n={boots}"]
         log = bundle.with_suffix(".log")
-        status = _run([*command, *self._options, "--", *self._words], built, log)
+        with self._alone() as lock:
+            status = _run([*command, *self._options, "--", *self._words], built, log, lock)
+        if status == _USAGE and _size(bundle) != before:
+            raise Untestable(f"does not run: {_last_error(log)}")
         if status == _USAGE:
             raise InputError(f"{commit.hash[:_HASH_DIGITS]}: {_last_error(log)}")
         if status < 0:
@@ -60,15 +74,49 @@ class Here:
 
         :raises InputError: it cannot be read or written, or is being recorded
         """
+        with self._alone():
+            try:
+                recover(bundle)
+            except RecordError as error:
+                raise InputError(str(error)) from None
+
+    @contextmanager
+    def _alone(self) -> Iterator[int]:
+        """Wait until no recorder of a killed search is left; yield the descriptor of the lock.
+
+        :raises InputError: one is left for long, or the lock cannot be opened
+        """
+        until = time.monotonic() + _ENDS_WITHIN_S
         try:
-            recover(bundle)
-        except RecordError as error:
-            raise InputError(str(error)) from None
+            with self._lock.open("ab") as file:
+                while not _try_lock(file.fileno()):
+                    if time.monotonic() > until:
+                        raise InputError(
+                            f"{self._lock}: the recorder of a killed search is still running; end "
+                            "it, and repeat the command"
+                        )
+                    time.sleep(_LOOK_AGAIN_S)
+                yield file.fileno()
+        except OSError as error:
+            raise InputError(f"{self._lock}: {explain(error)}; see `df`") from None
 
 
-def _run(command: Sequence[str], folder: Path, log: Path) -> int:
+def _size(bundle: Path) -> int | None:
+    return bundle.stat().st_size if bundle.exists() else None
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _run(command: Sequence[str], folder: Path, log: Path, lock: int) -> int:
     """Run a command to its end; return its exit status, -N after signal N.
 
+    :param lock: descriptor that the command inherits, so that it holds the lock as long as it runs
     :raises InputError: it cannot be started
     """
     parent = os.getpid()
@@ -80,6 +128,7 @@ def _run(command: Sequence[str], folder: Path, log: Path) -> int:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
+                pass_fds=(lock,),
                 process_group=0,
                 # If the search is killed, the recorder must not go on recording.
                 preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only

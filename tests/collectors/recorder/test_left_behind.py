@@ -10,8 +10,12 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-# Ends at once; "gone" holds the numbers of processes in sessions of their own, one with a child.
-LEAVE = "setsid sh -c 'sleep 7531 & echo $$ $! >gone; wait' & while ! test -s gone; do :; done"
+# Ends at once; "gone" holds the numbers of processes in sessions of their own, one with a child,
+# which has another name until it executes its program.
+LEAVE = (
+    "setsid sh -c 'sleep 7531 & until grep -qs sleep /proc/$!/comm; do :; done; "
+    "echo $$ $! >gone; wait' & while ! test -s gone; do :; done"
+)
 # With an older child of its own, as collectors are; it is to stay.
 PROGRAM = """
 import subprocess, sys

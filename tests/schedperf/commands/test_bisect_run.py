@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf bisect run``: a program of a git repository is built, run and searched here."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.lab.bisect.store import Booting, Store, read_progress
+from tests.programs import Program
+
+MAKE_PROGRAM = Path(__file__).parents[3] / "examples" / "bisect" / "make-program"
+BUILD = 'cp program work "$SCHEDPERF_OUT"'
+RULE = "time[s,lower]=time: ([0-9.]+)"
+RUN = (
+    "bisect", "run", "--repo", "program", "--in", "here", "--metric", RULE, "--with", "none",
+    "--warmup", "0", "-o", "search",
+)  # fmt: skip
+WORKLOAD = ("--", "./program")
+ENDS = ("--good", "v0", "--bad", "v12")
+MORE = 75
+KILLS = 20
+
+Ran = subprocess.CompletedProcess[str]
+Search = Callable[..., Ran]
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a repository of commits with the tags v0 to v12."""
+    folder = tmp_path_factory.mktemp("bisect")
+    subprocess.run([MAKE_PROGRAM], cwd=folder, check=True)
+    return folder
+
+
+def search(folder: Path, *options: str, build: str = BUILD, more: Sequence[str] = ENDS) -> Ran:
+    """Run the command, with a search in the directory."""
+    return run_in(folder, *RUN, "--build", build, *more, *options, *WORKLOAD)
+
+
+def run_in(folder: Path, *words: str) -> Ran:
+    """Run schedperf in a directory."""
+    return subprocess.run(
+        [sys.executable, "-m", "schedperf", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> Ran:
+    """Return a search that was asked for consent, and got it in its second run."""
+    asked = search(folder)
+    assert asked.returncode == MORE
+    assert "good and bad differ by +5" in asked.stderr
+    assert "the search: about" in asked.stderr
+    assert "add --yes" in asked.stderr
+    return search(folder, "--yes", "--json", "search.json")
+
+
+def test_both_commits_that_make_it_slower_are_named(found: Ran, folder: Path) -> None:
+    assert found.returncode == 0
+    named = [line for line in found.stdout.splitlines() if line.startswith("first bad commit")]
+    assert len(named) == 2
+    assert '("program: change 9")' in named[0]
+    assert '("program: change 5")' in named[1]
+    document = json.loads((folder / "search.json").read_text())
+    assert document["status"] == "named"
+    assert document["untestable"] == []
+
+
+def test_it_says_how_to_compare_a_named_commit_with_its_parent(found: Ran, folder: Path) -> None:
+    commands = [line for line in found.stdout.splitlines() if line.startswith("schedperf compare")]
+    assert len(commands) == 2
+    compared = run_in(folder, *commands[0].split()[1:])
+    assert compared.returncode == 1
+    assert "regression" in compared.stdout
+
+
+def test_the_table_of_boots_can_be_judged_by_hand(found: Ran, folder: Path) -> None:
+    assert found.returncode == 0
+    words = ("bisect", "next", "search/boots.csv", "--repo", "program", *ENDS)
+    judged = run_in(folder, *words)
+    assert judged.returncode == 0
+    assert found.stdout.startswith(judged.stdout)
+
+
+def test_status_says_that_it_is_over(found: Ran, folder: Path) -> None:
+    status = run_in(folder, "bisect", "status", "-o", "search")
+    assert status.returncode == 0
+    assert found.stdout.splitlines()[0] in status.stdout
+    assert "state             over" in status.stdout
+
+
+def test_a_search_that_is_over_cannot_be_stopped(found: Ran, folder: Path) -> None:
+    assert found.returncode == 0
+    stop = run_in(folder, "bisect", "stop", "-o", "search")
+    assert stop.returncode == 2
+    assert "no search is running there" in stop.stderr
+
+
+def test_another_search_in_the_directory_is_refused(found: Ran, folder: Path) -> None:
+    assert found.returncode == 0
+    other = search(folder, "--boots", "100")
+    assert other.returncode == 2
+    assert "contains another search (search:" in other.stderr
+
+
+def test_the_repository_is_as_before(found: Ran, folder: Path) -> None:
+    assert found.returncode == 0
+    git = ["git", "-C", str(folder / "program")]
+    status = subprocess.run(
+        [*git, "status", "--porcelain"], capture_output=True, text=True, check=True
+    )
+    worktrees = subprocess.run(
+        [*git, "worktree", "list"], capture_output=True, text=True, check=True
+    )
+    assert status.stdout == ""
+    assert len(worktrees.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "build", "problem"),
+    [
+        (("--good", "v12", "--bad", "v0"), BUILD, "v12..v0: reversed"),
+        (("--good", "v0", "--bad", "v0"), BUILD, "empty"),
+        (("--good", "v0", "--bad", "v99"), BUILD, "v99: no such commit"),
+        (ENDS, "exit 3", "--good"),
+        (ENDS, "exit 3", "does not build: exit status 3: no output"),
+        (ENDS, f"sleep 1000; {BUILD}", "not finished after 1 s (--build-timeout)"),
+        (ENDS, 'cp work "$SCHEDPERF_OUT"', "./program"),
+        ((*ENDS, "--cpus", "2"), BUILD, "--cpus: given with --in here"),
+        ((*ENDS, "--result", "speed"), BUILD, "--result speed: not found (expected e.g. time)"),
+        ((*ENDS, "--json", "no/such/file"), BUILD, "no/such/file"),
+    ],
+)
+def test_bad_requests_end_in_one_line(
+    folder: Path, tmp_path: Path, more: Sequence[str], build: str, problem: str
+) -> None:
+    (tmp_path / "program").symlink_to(folder / "program")
+    ran = search(tmp_path, "--build-timeout", "1", "-q", build=build, more=more)
+    assert ran.returncode == 2, ran.stderr
+    [line] = ran.stderr.splitlines()
+    assert problem in line
+    assert "Traceback" not in ran.stderr
+
+
+def test_an_end_whose_runs_fail_is_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "program").symlink_to(folder / "program")
+    build = f'[ "$(cat version)" != 12 ] || echo "exit 1" >program; {BUILD}'
+    ran = search(tmp_path, "-q", build=build)
+    assert ran.returncode == 2
+    assert "--bad" in ran.stderr
+    assert "does not run" in ran.stderr
+
+
+def test_a_branch_that_moves_during_a_search_does_not_change_it(tmp_path: Path) -> None:
+    subprocess.run([MAKE_PROGRAM], cwd=tmp_path, check=True)
+    git = ["git", "-C", str(tmp_path / "program")]
+    subprocess.run([*git, "branch", "tip", "v12"], check=True)
+    ends = ("--good", "v0", "--bad", "tip")
+    assert search(tmp_path, more=ends).returncode == MORE
+    made = (tmp_path / "search" / "boots.csv").read_text()
+    subprocess.run([*git, "branch", "-f", "tip", "v11"], check=True)
+    again = search(tmp_path, more=ends)
+    assert again.returncode == MORE
+    assert "--bad tip was" in again.stderr
+    assert (tmp_path / "search" / "boots.csv").read_text() == made
+
+
+def test_sigterm_keeps_the_finished_runs(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "program").symlink_to(folder / "program")
+    with start(tmp_path) as process:
+        await_boots(tmp_path)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == MORE
+    check_boots(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_again_and_again_has_the_same_result(
+    found: Ran, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program").symlink_to(folder / "program")
+    for number in range(KILLS):
+        with start(tmp_path) as process:
+            await_boots(tmp_path)
+            # Different moments of a recording, which takes about a second.
+            time.sleep(number % 10 / 10)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    ended = search(tmp_path, "--yes")
+    assert ended.returncode == 0
+    assert first_bad(ended.stdout) == first_bad(found.stdout)
+    check_boots(tmp_path)
+
+
+def start(folder: Path) -> Program:
+    """Start a search."""
+    words = (*RUN, "--build", BUILD, *ENDS, "--yes", *WORKLOAD)
+    return Program(
+        [sys.executable, "-m", "schedperf", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def await_boots(folder: Path) -> None:
+    """Wait until a search makes boots."""
+    store = Store(folder / "search")
+    number = len(store.events())
+    while not any(isinstance(event, Booting) for event in store.events()[number:]):
+        time.sleep(0.02)
+
+
+def check_boots(folder: Path) -> None:
+    """Check that the search counts each run that a bundle has, once."""
+    ran = search(folder, "-q")
+    assert ran.returncode in {0, MORE}
+    store = Store(folder / "search")
+    made = Counter(commit for commit, _ in read_progress(store.events()).boots)
+    for commit, number in made.items():
+        shown = run_in(folder, "show", str(store.bundle(commit)), "--json")
+        recorded = json.loads(shown.stdout)
+        assert count_runs(recorded) == number
+
+
+def count_runs(shown: Any) -> int:
+    """Return the number of successful runs that `schedperf show` lists."""
+    return sum(run["kind"] == "clean" and run["exit_status"] == 0 for run in shown["runs"])
+
+
+def first_bad(text: str) -> Sequence[str]:
+    """Return the lines that name commits."""
+    return [line for line in text.splitlines() if line.startswith("first bad commit")]
