@@ -104,7 +104,7 @@ bench-verdicts: ## count correct verdicts of schedperf and other tools (some min
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.verdicts $(VERDICTS_OPTIONS)
 
-bench-bisect: ## count right first bad commits of the search and of git bisect run (some minutes)
+bench-bisect: ## count right first bad commits of the search and of other tools (some minutes)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.bisect $(BISECT_OPTIONS)
 

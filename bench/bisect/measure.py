@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Search the causes of simulated regressions, by this project's rule and as by `git bisect run`."""
+"""Search the causes of simulated regressions, by this project's rule and by other tools.
 
-from collections.abc import Iterator, Sequence
+`git bisect run` is simulated. git-bayesect (https://github.com/hauntsaninja/git_bayesect) searches
+with its own code. Both need good or bad: a boot is bad if it is on the bad side of the midpoint
+between the ends.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 import numpy as np
+from git_bayesect import Bisector
 
 from bench.bisect.worlds import Cell, Lab, labs
-from schedperf.lab.bisect.rule import END_BOOTS, Bisection
+from schedperf.lab.bisect.rule import END_BOOTS, MOST_BOOTS, SURE, Bisection
 
 OURS = "schedperf"
 # Boots per step of `git bisect run`, whose median decides whether the commit is good or bad.
 REPEATS = (3, 5, 10)
+BAYESECT = "git-bayesect"
+_BAYESECT_SEED = 1
 # Upper bounds of the bins of probabilities.
 BINS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
@@ -59,6 +67,8 @@ def measure_cell(cell: Cell, trials: int, seed: int) -> Outcome:
         # Another seed per tool: each boots its own machine.
         rival = [_bisect_run(lab, cell, repeats) for lab in labs(cell, trials, seed + repeats)]
         scores.append(_score(f"git bisect run, k = {repeats}", rival))
+    rival = [_bayesect(lab, cell) for lab in labs(cell, trials, seed + _BAYESECT_SEED)]
+    scores.append(_score(BAYESECT, rival))
     stated, true = (tuple(map(int, row)) for row in bins)
     return Outcome(scores=tuple(scores), stated=stated, true=true)
 
@@ -103,18 +113,47 @@ def _search(
 def _bisect_run(lab: Lab, cell: Cell, repeats: int) -> _Answer:
     """Halve the range by the median of some boots, good or bad by the midpoint of the ends."""
     good, bad = 0, cell.commits
-    levels = [median(_boot(lab, end, END_BOOTS)) for end in (good, bad)]
+    ends = [_boot(lab, end, END_BOOTS) for end in (good, bad)]
     boots = 2 * END_BOOTS
     while bad - good > 1:
         middle = (good + bad) // 2
-        is_high = median(_boot(lab, middle, repeats)) > fmean(levels)
         boots += repeats
-        if is_high == (levels[1] > levels[0]):
+        if _is_bad(median(_boot(lab, middle, repeats)), ends):
             bad = middle
         else:
             good = middle
     return _Answer(named=frozenset({bad}), causes=frozenset(lab.causes), boots=boots)
 
 
-def _boot(lab: Lab, commit: int, times: int) -> Iterator[float]:
-    return (lab.boot(commit) for _ in range(times))
+def _bayesect(lab: Lab, cell: Cell) -> _Answer:
+    """Search as `git bayesect run --confidence 0.99`, after `fail` and `pass` of the ends' boots.
+
+    After as many boots as this project's rule, it is stopped without an answer. So it is if it
+    names the good end, i.e. finds no change.
+    """
+    # Its index 0 is the newest commit.
+    bisector = Bisector(np.ones(cell.commits + 1))
+    ends = [_boot(lab, end, END_BOOTS) for end in (0, cell.commits)]
+    for commit, values in zip((0, cell.commits), ends, strict=True):
+        for value in values:
+            bisector.record(cell.commits - commit, _is_bad(value, ends))
+    while bisector.distribution.max() < SURE and bisector.num_total_observations < MOST_BOOTS:
+        index = bisector.select()
+        bisector.record(index, _is_bad(lab.boot(cell.commits - index), ends))
+    commit = cell.commits - int(bisector.distribution.argmax())
+    is_named = commit > 0 and bisector.distribution.max() >= SURE
+    return _Answer(
+        named=frozenset({commit} if is_named else ()),
+        causes=frozenset(lab.causes),
+        boots=bisector.num_total_observations,
+    )
+
+
+def _is_bad(value: float, ends: Sequence[Sequence[float]]) -> bool:
+    """Return whether a value is on the bad side of the midpoint between the medians of the ends."""
+    good, bad = map(median, ends)
+    return (value > (good + bad) / 2.0) == (bad > good)
+
+
+def _boot(lab: Lab, commit: int, times: int) -> list[float]:
+    return [lab.boot(commit) for _ in range(times)]

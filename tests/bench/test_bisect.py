@@ -10,7 +10,7 @@ import pytest
 
 from bench.bisect.__main__ import SEED, main
 from bench.bisect.gates import check_outcomes, own_score
-from bench.bisect.measure import OURS, Outcome, Score, measure_cell
+from bench.bisect.measure import BAYESECT, OURS, Outcome, Score, measure_cell
 from bench.bisect.worlds import (
     BOOT_SD,
     NO_STEP,
@@ -22,6 +22,7 @@ from bench.bisect.worlds import (
     World,
     labs,
 )
+from schedperf.lab.bisect.rule import MOST_BOOTS
 
 TRIALS = 40
 SMALL = Cell(world=ONE_STEP, commits=16, change=0.10)
@@ -52,6 +53,22 @@ def test_a_change_of_five_percent_is_found_with_few_boots() -> None:
     score = own_score(outcome(Cell(world=ONE_STEP, commits=512, change=0.05)))
     assert score.silent <= 0.1
     assert score.boots <= 85.0
+
+
+def test_a_large_single_step_is_named_by_every_tool() -> None:
+    scores = outcome(SMALL).scores
+    assert {score.tool: score.wrong for score in scores if score.wrong} == {}
+    assert all(score.named == TRIALS for score in scores)
+    assert BAYESECT in {score.tool for score in scores}
+
+
+def test_git_bayesect_is_stopped_after_as_many_boots_as_the_rule() -> None:
+    [score] = [
+        score
+        for score in measure_cell(replace(SMALL, world=NO_STEP), 5, SEED).scores
+        if score.tool == BAYESECT
+    ]
+    assert (score.silent, score.boots) == (1.0, MOST_BOOTS)
 
 
 @pytest.mark.slow
