@@ -37,7 +37,7 @@ _BRANCH_RESULTS: Mapping[BranchResult, str] = {
     "undecided": "its ends do not differ significantly, but its 95% CI overlaps that of the merge",
     "withheld": "its ends differ, but no commit of it is named",
     "unfinished": "its search is not finished",
-    "unrelated": "not searched: no commit in common with the range",
+    "no-merge-base": "not searched: no merge base, or several",
     "untestable": "not searched: one of its ends cannot be tested",
 }
 _BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{_HASH_DIGITS}}  boots"

@@ -146,8 +146,8 @@ class Repository:
 
         Each is the merge base and the commits from it to the tip of the branch, oldest first: by
         their first parents, or by another parent where only that one leads to the merge base. If
-        there is no merge base, only the tip is returned. An octopus merge adds one branch after the
-        other: what two of them share belongs to the first.
+        there is none, or several (a criss-cross merge), only the tip is returned. An octopus merge
+        adds one branch after the other: what two of them share belongs to the first.
 
         :param merge: hash of any commit; only a merge has branches
         :param parent: hash of a parent of it
@@ -163,11 +163,12 @@ class Repository:
         return branches
 
     def _merge_base(self, tip: str, merged: Sequence[str]) -> str | None:
-        """Return the newest commit that a tip shares with the merge of others, None if none."""
-        ran = self._run("merge-base", tip, *merged)
+        """Return the merge base of a tip and the merge of others; None if there is not one."""
+        ran = self._run("merge-base", "--all", tip, *merged)
         if ran.returncode > 1:
             raise InputError(f"--repo {self._path}: {reason_of(ran.stderr)}")
-        return ran.stdout.strip() or None
+        bases = ran.stdout.split()
+        return bases[0] if len(bases) == 1 else None
 
     def _path_to(self, tip: str, base: str) -> tuple[Commit, ...]:
         log = {

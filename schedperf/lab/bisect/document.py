@@ -15,7 +15,7 @@ from schedperf.lab.bisect.rule import Bisection, Check, Phase, Step
 from schedperf.stats.welch import welch_difference
 
 Status = Literal["named", "no-change", "withheld", "more-boots"]
-Unsearched = Literal["unrelated", "untestable"]
+Unsearched = Literal["no-merge-base", "untestable"]
 BranchResult = Literal["named", "excluded", "undecided", "withheld", "unfinished", Unsearched]
 
 # Longest list of candidates; more than a hundred show nothing yet.
@@ -84,10 +84,10 @@ class MergedBranch(Struct, frozen=True, kw_only=True):
     """A branch of a merge that changes the result."""
 
     merge: Commit
-    good: Annotated[Commit | None, "merge base; null if the branch shares no commit"]
+    good: Annotated[Commit | None, "merge base; null if there is none, or several"]
     bad: Annotated[Commit, "tip of the branch"]
     commits: Annotated[
-        int | None, "commits of the branch by first parents; null if it shares no commit"
+        int | None, "commits of the branch by first parents; null without a merge base"
     ]
     change: Annotated[Change | None, "bad / good; null with less than 2 usable boots of either"]
     result: Annotated[
@@ -95,8 +95,8 @@ class MergedBranch(Struct, frozen=True, kw_only=True):
         "named: commits of it are named, instead of the merge; excluded: the 95% CIs of its change "
         "and that of the merge are apart; undecided: its ends do not differ significantly, but the "
         "CIs overlap; withheld: its ends differ, but no commit is named; unfinished: more boots "
-        "are needed; unrelated: not searched, because it shares no commit; untestable: not "
-        "searched, because one of its ends cannot be tested",
+        "are needed; no-merge-base: not searched, because there is none, or several; untestable: "
+        "not searched, because one of its ends cannot be tested",
     ]
 
 
@@ -272,14 +272,14 @@ def make_document(
 def make_unsearched(commits: Sequence[Commit], merge: Merge, reason: Unsearched) -> MergedBranch:
     """Return the record of a branch that cannot be searched.
 
-    :param commits: from the merge base to the tip; only the tip if there is no merge base
+    :param commits: from the merge base to the tip; only the tip without a merge base
     """
-    is_related = reason != "unrelated"
+    has_base = reason != "no-merge-base"
     return MergedBranch(
         merge=merge.commit,
-        good=commits[0] if is_related else None,
+        good=commits[0] if has_base else None,
         bad=commits[-1],
-        commits=len(commits) - 1 if is_related else None,
+        commits=len(commits) - 1 if has_base else None,
         change=None,
         result=reason,
     )

@@ -54,8 +54,8 @@ class Options(Struct, frozen=True, kw_only=True):
 class Range(Struct, frozen=True, kw_only=True):
     """What is searched.
 
-    :param commits: oldest first; from the good end to the bad end. Of a branch that has no commit
-        in common with the rest, only the tip.
+    :param commits: oldest first; from the good end to the bad end. Of a branch without a merge
+        base, or with several, only the tip.
     :param likely: hashes of the commits with the full prior weight
     :param unlikely: hashes of the commits that the user excludes, with a hundredth of their weight
     :param read_branches: function that returns what a commit, given its hash, merges into one of
@@ -157,7 +157,7 @@ def _search(
 def _reason_against(part: Range, untestable: Collection[str]) -> Unsearched | None:
     """Return why a range cannot be searched; None if it can."""
     if len(part.commits) == 1:
-        return "unrelated"
+        return "no-merge-base"
     ends = part.commits[0], part.commits[-1]
     return "untestable" if any(end.hash in untestable for end in ends) else None
 

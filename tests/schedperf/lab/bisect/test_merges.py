@@ -213,13 +213,25 @@ def test_a_branch_that_is_already_merged_adds_nothing(make_lab: MakeLab) -> None
     assert found.branches == ()
 
 
-def test_a_branch_without_a_common_commit_is_not_searched(make_lab: MakeLab) -> None:
-    history = {**MAIN, "r1": (), "r2": ["r1"], "merge": ["c2", "r2"], "c3": ["merge"]}
-    found = make_lab(history, {"r1": 0.9}).search()
+@pytest.mark.parametrize(
+    ("branch", "cause"),
+    [
+        ({"r1": (), "r2": ["r1"]}, "r1"),
+        # Both have merged the other's first commit.
+        ({"r0": ["c0"], "back": ["c2", "r0"], "r1": ["r0", "c1"], "r2": ["r1"]}, "r2"),
+    ],
+    ids=["unrelated", "criss-cross"],
+)
+def test_a_branch_without_a_single_merge_base_is_not_searched(
+    make_lab: MakeLab, branch: History, cause: str
+) -> None:
+    parent = "back" if "back" in branch else "c2"
+    history = {**MAIN, **branch, "merge": [parent, "r2"], "c3": ["merge"]}
+    found = make_lab(history, {cause: 0.9}).search()
     assert names(found) == [("merge",)]
-    [branch] = found.branches
-    assert (branch.good, branch.commits, branch.result) == (None, None, "unrelated")
-    assert "not searched: no commit in common with the range" in format_document(found)
+    [searched] = found.branches
+    assert (searched.good, searched.commits, searched.result) == (None, None, "no-merge-base")
+    assert "not searched: no merge base, or several" in format_document(found)
 
 
 def test_a_branch_may_begin_before_the_range(make_lab: MakeLab) -> None:
