@@ -19,7 +19,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 if TYPE_CHECKING:
-    from schedperf.inputs.git import Commit, Repository
+    from schedperf.inputs.git import Repository
     from schedperf.lab.bisect.judge import Range
     from schedperf.lab.bisect.search import Machine
     from schedperf.lab.bisect.store import Store
@@ -181,45 +181,17 @@ def _given_options(ctx: click.Context) -> tuple[str, ...]:
 def _machine(
     ctx: click.Context, options: Mapping[str, Any], repository: "Repository", store: "Store"
 ) -> "Machine":
+    from schedperf.commands._bisect_machines import Guests, Here  # noqa: PLC0415 # as above
+
     words = options["command_line"]
     if options["place"] == "here":
-        from schedperf.lab.bisect.here import Here  # noqa: PLC0415 # as above
-
         collectors = [f"--with={each}" for each in ctx.params["_collectors"]]
         none = [] if ctx.params["_instrumented"] is not None else ["--instrumented=0"]
         lock = store.folder / "recording"
         return Here([*collectors, *none, *vm.recorder_words(ctx)], words, lock)
     output = store.bundle("").parent
     recorder = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
-    return _Guests(recorder, repository)
-
-
-class _Guests:
-    """Boots kernels in guests, and records the command in each boot."""
-
-    def __init__(self, recorder: vm.GuestRecorder, repository: "Repository") -> None:
-        self._recorder = recorder
-        self._repository = repository
-
-    def boot(self, commit: "Commit", built: Path, boots: int, bundle: Path) -> None:
-        """Record the command in some boots, and add them to a bundle.
-
-        :raises Untestable: the kernel does not boot
-        :raises InputError: a guest cannot record
-        """
-        from schedperf.lab.bisect.search import Untestable  # noqa: PLC0415 # as above
-        from schedperf.lab.build import read_built  # noqa: PLC0415
-        from schedperf.lab.vm.session import KernelFailed  # noqa: PLC0415
-
-        kernel = read_built(built, bundle.stem, f"{bundle.stem} {commit.subject}"[:40])
-        kernel = replace(kernel, source=self._repository.describe(commit.hash))
-        try:
-            self._recorder.record([kernel], boots)
-        except KernelFailed as error:
-            raise Untestable(f"does not boot: {error.reason}") from None
-
-    def recover(self, bundle: Path) -> None:
-        """Do nothing: a bundle has each finished boot."""
+    return Guests(recorder, repository)
 
 
 def _guest_parameters() -> Sequence[click.Parameter]:

@@ -27,13 +27,13 @@ from typing import IO
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.inputs.bundle.durable import write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.git import Checkouts
 from schedperf.lab.group import end_group
 from schedperf.lab.vm.images import Kernel, read_kernel
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
-from schedperf_collectors.machine.new_files import write_durably
 
 # A build of all modules with its warnings prints several megabytes.
 LOG_LIMIT_BYTES = 8 << 20

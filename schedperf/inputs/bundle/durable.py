@@ -3,9 +3,10 @@
 
 from pathlib import Path
 
+from schedperf_collectors.machine.errors import explain
 from schedperf_collectors.machine.new_files import Folder, write_all, write_durably
 
-__all__ = ["sync_folder", "write_all", "write_durably"]
+__all__ = ["explain", "sync_folder", "write_all", "write_durably"]
 
 
 def sync_folder(path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import IO, Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.json import encode
 
-from schedperf.inputs.bundle.durable import sync_folder, write_all, write_durably
+from schedperf.inputs.bundle.durable import explain, sync_folder, write_all, write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import Count, decode
 from schedperf.lab.bisect.judge import Options
@@ -29,7 +29,6 @@ from schedperf.lab.bisect.results import COLUMNS
 from schedperf.model.errors import InputError
 from schedperf.model.json_text import to_json
 from schedperf.model.text import clean_line, cut
-from schedperf_collectors.machine.errors import explain
 
 _SEARCH = "search.json"
 _EVENTS = "events.jsonl"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record a command with what commits build, on this machine, which is not booted: runs count."""
+"""Record a command with what commits build, on this machine or in guests."""
 
 import fcntl
 import os
@@ -10,8 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedperf.inputs.git import Commit
+from msgspec.structs import replace
+
+from schedperf.commands.vm import GuestRecorder
+from schedperf.inputs.git import Commit, Repository
 from schedperf.lab.bisect.search import Untestable
+from schedperf.lab.build import read_built
+from schedperf.lab.vm.session import KernelFailed
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
 from schedperf_collectors.machine.errors import RecordError, explain
@@ -26,10 +31,13 @@ _LOOK_AGAIN_S = 0.1
 _ERROR = "schedperf: error: "
 _TAIL_BYTES = 64 << 10
 _LONGEST_ERROR = 300
+_LONGEST_LABEL = 40
 
 
 class Here:
-    """Records a command in the directory of what a commit built.
+    """Records a command on this machine, in the directory of what a commit built.
+
+    Nothing boots: each run counts as a boot.
 
     :param options: further options of ``record``
     :param words: the command
@@ -99,6 +107,30 @@ class Here:
                 yield file.fileno()
         except OSError as error:
             raise InputError(f"{self._lock}: {explain(error)}; see `df`") from None
+
+
+class Guests:
+    """Boots kernels in guests, and records the command in each boot."""
+
+    def __init__(self, recorder: GuestRecorder, repository: Repository) -> None:
+        self._recorder = recorder
+        self._repository = repository
+
+    def boot(self, commit: Commit, built: Path, boots: int, bundle: Path) -> None:
+        """Record the command in some boots, and add them to a bundle.
+
+        :raises Untestable: the kernel does not boot
+        :raises InputError: a guest cannot record
+        """
+        kernel = read_built(built, bundle.stem, f"{bundle.stem} {commit.subject}"[:_LONGEST_LABEL])
+        kernel = replace(kernel, source=self._repository.describe(commit.hash))
+        try:
+            self._recorder.record([kernel], boots)
+        except KernelFailed as error:
+            raise Untestable(f"does not boot: {error.reason}") from None
+
+    def recover(self, bundle: Path) -> None:
+        """Do nothing: a bundle has each finished boot."""
 
 
 def _size(bundle: Path) -> int | None:
