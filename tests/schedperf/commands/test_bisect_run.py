@@ -32,7 +32,7 @@ KILLS = 20
 Ran = subprocess.CompletedProcess[str]
 Search = Callable[..., Ran]
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("bisect-run")]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,7 @@ def found(folder: Path) -> Ran:
     return search(folder, "--yes", "--json", "search.json")
 
 
+@pytest.mark.slow
 def test_both_commits_that_make_it_slower_are_named(found: Ran, folder: Path) -> None:
     assert found.returncode == 0
     named = [line for line in found.stdout.splitlines() if line.startswith("first bad commit")]
@@ -82,6 +83,7 @@ def test_both_commits_that_make_it_slower_are_named(found: Ran, folder: Path) ->
     assert document["untestable"] == []
 
 
+@pytest.mark.slow
 def test_it_says_how_to_compare_a_named_commit_with_its_parent(found: Ran, folder: Path) -> None:
     commands = [line for line in found.stdout.splitlines() if line.startswith("schedperf compare")]
     assert len(commands) == 2
@@ -90,6 +92,7 @@ def test_it_says_how_to_compare_a_named_commit_with_its_parent(found: Ran, folde
     assert "regression" in compared.stdout
 
 
+@pytest.mark.slow
 def test_the_table_of_boots_can_be_judged_by_hand(found: Ran, folder: Path) -> None:
     assert found.returncode == 0
     words = ("bisect", "next", "search/boots.csv", "--repo", "program", *ENDS)
@@ -98,6 +101,7 @@ def test_the_table_of_boots_can_be_judged_by_hand(found: Ran, folder: Path) -> N
     assert found.stdout.startswith(judged.stdout)
 
 
+@pytest.mark.slow
 def test_status_says_that_it_is_over(found: Ran, folder: Path) -> None:
     status = run_in(folder, "bisect", "status", "-o", "search")
     assert status.returncode == 0
@@ -105,6 +109,7 @@ def test_status_says_that_it_is_over(found: Ran, folder: Path) -> None:
     assert "state             over" in status.stdout
 
 
+@pytest.mark.slow
 def test_a_search_that_is_over_cannot_be_stopped(found: Ran, folder: Path) -> None:
     assert found.returncode == 0
     stop = run_in(folder, "bisect", "stop", "-o", "search")
@@ -112,6 +117,7 @@ def test_a_search_that_is_over_cannot_be_stopped(found: Ran, folder: Path) -> No
     assert "no search is running there" in stop.stderr
 
 
+@pytest.mark.slow
 def test_another_search_in_the_directory_is_refused(found: Ran, folder: Path) -> None:
     assert found.returncode == 0
     other = search(folder, "--boots", "100")
@@ -119,6 +125,7 @@ def test_another_search_in_the_directory_is_refused(found: Ran, folder: Path) ->
     assert "contains another search (search:" in other.stderr
 
 
+@pytest.mark.slow
 def test_the_repository_is_as_before(found: Ran, folder: Path) -> None:
     assert found.returncode == 0
     git = ["git", "-C", str(folder / "program")]
@@ -243,7 +250,7 @@ def check_boots(folder: Path) -> None:
 
 def count_runs(shown: Any) -> int:
     """Return the number of successful runs that `schedperf show` lists."""
-    return sum(run["kind"] == "clean" and run["exit_status"] == 0 for run in shown["runs"])
+    return sum(run["kind"] == "clean" and run["outcome"] == "ok" for run in shown["runs"])
 
 
 def first_bad(text: str) -> Sequence[str]:
