@@ -86,10 +86,10 @@ def mean_of(values: Sequence[float], *, is_log: bool) -> float:
 
     :param values: one or more; all positive if ``is_log``
     """
-    # Through logarithms, the mean of equal values would differ from them by rounding.
-    if not is_log or min(values) == max(values):
+    if not is_log:
         return fmean(values)
-    return geometric_mean(values)
+    # Through logarithms, the mean of equal values would differ from them by rounding.
+    return float(values[0]) if min(values) == max(values) else geometric_mean(values)
 
 
 def interval_of_mean(

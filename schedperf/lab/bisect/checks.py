@@ -40,7 +40,7 @@ def do_ends_differ(
     found = welch_difference(good, bad)
     assert found.difference is not None
     # The boots of each end may all be equal: the difference is then exact, and has no p.
-    is_large = abs(math.expm1(found.difference)) >= SMALLEST_CHANGE
+    is_large = not math.log1p(-SMALLEST_CHANGE) < found.difference < math.log1p(SMALLEST_CHANGE)
     is_expected = rises is None or (found.difference > 0.0) == rises
     return is_large and is_expected and (found.p is None or found.p < ENDS_P)
 

@@ -63,3 +63,7 @@ def test_a_check_of_values_without_variance_is_exact() -> None:
     assert reproduction_p([1.0] * 4, [1.1] * 4, rises=True) == 0.0
     assert reproduction_p([1.0] * 4, [1.1] * 4, rises=False) == 1.0
     assert reproduction_p([1.0] * 4, [1.0] * 4, rises=True) == 1.0
+
+
+def test_ends_whose_ratio_is_too_large_for_a_float_differ() -> None:
+    assert do_ends_differ([-744.0] * 2, [709.0] * 2)
