@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.changes import Change
 from schedperf.lab.bisect.document import (
     BisectDocument,
     BranchResult,
     Candidate,
-    Change,
     MergedBranch,
     NamedCommit,
     OpenRange,
@@ -20,6 +20,7 @@ from schedperf.lab.bisect.rule import SURE, Check
 from schedperf.lab.bisect.store import Booting, Building, Progress
 from schedperf.model.text import clean_line, cut
 from schedperf_collectors.recorder.progress import format_duration
+from schedperf_reports.bisection.words import LEAST_SHOWN
 from schedperf_reports.words.quantities import format_change, format_interval, format_p
 
 _LABEL_COLUMNS = 18
@@ -29,8 +30,6 @@ _LONGEST_SUBJECT = 60
 _LONGEST_BESIDE_BAR = 30
 _BAR_COLUMNS = 20
 _MOST_BARS = 10
-# Smaller probabilities would be printed as 0.
-_LEAST_SHOWN = 0.0005
 _BRANCH_RESULTS: Mapping[BranchResult, str] = {
     "named": "its first bad commit is above",
     "excluded": "alone, it does not have the change of the merge",
@@ -46,7 +45,8 @@ _BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{_HASH_DIGITS}
 def format_document(document: BisectDocument) -> str:
     """Return the result as text: what to boot next, what is named, and the probabilities."""
     lines = (
-        f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip() for label, text in _lines(document)
+        f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip()
+        for label, text in describe_document(document)
     )
     return "".join(f"{line}\n" for line in (*lines, *_bars(document.candidates)))
 
@@ -110,7 +110,11 @@ def _describe_durations(durations_s: Sequence[float]) -> str:
     return f"{len(durations_s)}, each {format_duration(fmean(durations_s))} on average"
 
 
-def _lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
+def describe_document(document: BisectDocument) -> Iterator[tuple[str, str]]:
+    """Yield what the boots show, each fact with its label, "" if it continues the one before.
+
+    The first one is the answer, or what to boot next.
+    """
     if document.next is not None and document.status == "more-boots":
         yield "next", f"{_name(document.next.commit)}, {_count(document.next.boots, 'boot')}"
         yield "why", _why(document)
@@ -209,7 +213,7 @@ def _bars(candidates: Sequence[Candidate]) -> Iterator[str]:
     if not candidates or candidates[0].probability == candidates[-1].probability:
         return
     yield _BARS_HEADING
-    shown = [each for each in candidates if each.probability >= _LEAST_SHOWN]
+    shown = [each for each in candidates if each.probability >= LEAST_SHOWN]
     for each in shown[:_MOST_BARS]:
         bar = "#" * round(_BAR_COLUMNS * each.probability)
         commit = each.commits[-1]

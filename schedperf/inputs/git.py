@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
@@ -27,7 +27,7 @@ _GIT_LIMIT_S = 120.0
 # Checking out a kernel takes a minute on a slow disk.
 _CHECKOUT_LIMIT_S = 1800.0
 _LONGEST_REF = 256
-_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_HASH = re.compile(r"\A[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 # Options that prevent the configuration from starting programs.
 _OPTIONS = (
     "-c", "core.hooksPath=/dev/null",
@@ -67,7 +67,7 @@ class Commit(Struct, frozen=True, kw_only=True):
     :param subject: one line without control characters
     """
 
-    hash: str
+    hash: Annotated[str, Meta(pattern=_HASH.pattern)]
     subject: str
 
 

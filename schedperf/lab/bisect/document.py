@@ -6,13 +6,23 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.changes import (
+    FEWEST,
+    Change,
+    Count,
+    Positive,
+    bound_ratio,
+    compare_commits,
+)
 from schedperf.lab.bisect.checks import boots_to_differ
 from schedperf.lab.bisect.estimate import Estimate, estimate_left
 from schedperf.lab.bisect.rule import Bisection, Check, Phase, Step
-from schedperf.stats.welch import welch_difference
+from schedperf.lab.bisect.tested import BootedCommit, describe_tested
+
+SCHEMA = "schedperf/bisect/1"
 
 Status = Literal["named", "no-change", "withheld", "more-boots"]
 Unsearched = Literal["no-merge-base", "untestable"]
@@ -20,37 +30,23 @@ BranchResult = Literal["named", "excluded", "undecided", "withheld", "unfinished
 
 # Longest list of candidates; more than a hundred show nothing yet.
 MOST_CANDIDATES = 100
-# Fewest boots of a commit for an interval.
-_FEWEST = 2
-# Bounds of intervals of absurd values are cut here, before they overflow a float.
-_LARGEST_LOG = 700.0
 
 Commits = Annotated[
     tuple[Commit, ...],
     "one commit; or several, oldest first, that cannot be distinguished because only the last one "
     "can be tested",
+    Meta(min_length=1),
 ]
-Probability = Annotated[float, "probability that the first bad commit is among them, from 0 to 1"]
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """The geometric mean of a commit divided by that of an older one, with its 95% CI.
-
-    The interval is Welch's, on logarithms.
-    """
-
-    ratio: float
-    ci_low: float
-    ci_high: float
-    older_boots: Annotated[int, "boots of the older commit, without its first"]
-    newer_boots: Annotated[int, "boots of the newer commit, without its first"]
+Probability = Annotated[
+    float, "probability that the first bad commit is among them, from 0 to 1", Meta(ge=0, le=1)
+]
 
 
 class NextBoots(Struct, frozen=True, kw_only=True):
     """The boots to make next."""
 
     commit: Commit
-    boots: int
+    boots: Count
     phase: Annotated[Phase, "to compare the ends, to search, or to check the suspect"]
     suspect: Annotated[
         Commit | None, "commit whose probability reached 0.99; null outside of a check"
@@ -70,7 +66,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     commits: Commits
     probability: Probability
-    boots: Annotated[int, "boots of the commit, first boot included"]
+    boots: Annotated[Count, "boots of the commit, first boot included"]
 
 
 class Merge(Struct, frozen=True, kw_only=True):
@@ -97,6 +93,10 @@ class MergedBranch(Struct, frozen=True, kw_only=True):
         "CIs overlap; withheld: its ends differ, but no commit is named; unfinished: more boots "
         "are needed; no-merge-base: not searched, because there is none, or several; untestable: "
         "not searched, because one of its ends cannot be tested",
+    ]
+    tested: Annotated[
+        tuple[BootedCommit, ...],
+        "the commits of the branch with boots, oldest first; empty if it was not searched",
     ]
 
 
@@ -128,16 +128,16 @@ class OpenRange(Struct, frozen=True, kw_only=True):
 class BisectDocument(Struct, frozen=True, kw_only=True):
     """What the boots of a range of commits show so far."""
 
-    schema: str = "schedperf/bisect/1"
+    schema: str = SCHEMA
     good: Commit
     bad: Commit
-    commits: Annotated[int, "commits of the range, without the good one"]
+    commits: Annotated[Count, "commits of the range, without the good one"]
     untestable: Annotated[
         tuple[Commit, ...], "commits of the searched ranges that cannot be tested"
     ]
-    boots: Annotated[int, "boots of the searched ranges, first boots included"]
+    boots: Annotated[Count, "boots of the searched ranges, first boots included"]
     not_used: Annotated[
-        Mapping[str, int], "boots of commits that are untestable or not in these ranges, by hash"
+        Mapping[str, Count], "boots of commits that are untestable or not in these ranges, by hash"
     ]
     status: Annotated[
         Status,
@@ -151,9 +151,12 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
         "boots of each end that would show the measured change, or one of 1% if it is smaller, "
         "with a power of 80%; null unless the status is no-change",
     ]
-    most_boots: Annotated[int, "boots after which the search of a range is given up"]
+    most_boots: Annotated[Count, "boots after which the search of a range is given up"]
     explained: Annotated[
-        float | None, "product of the ratios of the named commits; null if none is named"
+        Positive | None, "product of the ratios of the named commits; null if none is named"
+    ]
+    unexplained: Annotated[
+        Positive | None, "ratio of `change` / `explained`; null if one of them is null"
     ]
     candidates: Annotated[
         tuple[Candidate, ...],
@@ -169,6 +172,19 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
     branches: Annotated[
         tuple[MergedBranch, ...], "what the merges that change the result have merged"
     ]
+    tested: Annotated[tuple[BootedCommit, ...], "the commits of the range with boots, oldest first"]
+
+    def steps_in(self, tested: Sequence[BootedCommit]) -> list[int]:
+        """Return the indices of the commits that are named, or merged a branch with a named one.
+
+        :param tested: the tested commits of the range, or of a branch
+        """
+        steps = {
+            commit.hash
+            for named in self.named
+            for commit in (named.commits[-1], *(merge.commit for merge in named.merges))
+        }
+        return [i for i, each in enumerate(tested) if i and each.commit.hash in steps]
 
 
 class Searched(Struct, frozen=True, kw_only=True):
@@ -184,14 +200,14 @@ class Searched(Struct, frozen=True, kw_only=True):
 
     def change_at(self, step: Step) -> Change:
         """Return the change from the parent of a named commit to it."""
-        change = _change(self.bisection, step.commit - 1, step.commit)
+        change = compare_commits(self.bisection, step.commit - 1, step.commit)
         # The check made four boots of each.
         assert change is not None
         return change
 
     def whole_change(self) -> Change | None:
         """Return the change from one end to the other; None with too few boots."""
-        return _change(self.bisection, 0, len(self.groups) - 1)
+        return compare_commits(self.bisection, 0, len(self.groups) - 1)
 
 
 def group_commits(
@@ -233,6 +249,8 @@ def make_document(
     made = Counter(boots)
     used = {group[-1].hash for search in searches for group in search.groups}
     named = _named(searches)
+    change = whole.whole_change()
+    explained = bound_ratio(math.prod(each.change.ratio for each in named)) if named else None
     visited = next((each for each in searches if each.bisection.visit is not None), None)
     withheld = [each for each in searches if each.bisection.withheld]
     current = visited or next(iter(withheld), None)
@@ -248,10 +266,11 @@ def make_document(
         not_used={commit: number for commit, number in made.items() if commit not in used},
         status=status if visited is None or is_final else "more-boots",
         next=None if visited is None else _next_boots(visited),
-        change=whole.whole_change(),
+        change=change,
         needed_boots=_needed_boots(whole) if status == "no-change" and visited is None else None,
         most_boots=whole.bisection.most_boots,
-        explained=math.prod(each.change.ratio for each in named) if named else None,
+        explained=explained,
+        unexplained=bound_ratio(change.ratio / explained) if change and explained else None,
         candidates=() if current is None else _candidates(current.groups, current.bisection),
         named=named,
         open=tuple(
@@ -266,6 +285,7 @@ def make_document(
             for each in search.bisection.withheld
         ),
         branches=(*map(_branch, inner), *unsearched),
+        tested=describe_tested(groups, whole.bisection),
     )
 
 
@@ -282,6 +302,7 @@ def make_unsearched(commits: Sequence[Commit], merge: Merge, reason: Unsearched)
         commits=len(commits) - 1 if has_base else None,
         change=None,
         result=reason,
+        tested=(),
     )
 
 
@@ -315,6 +336,7 @@ def _branch(search: Searched) -> MergedBranch:
         commits=sum(map(len, search.groups[1:])),
         change=search.whole_change(),
         result=_branch_result(search),
+        tested=describe_tested(search.groups, search.bisection),
     )
 
 
@@ -334,7 +356,7 @@ def _branch_result(search: Searched) -> BranchResult:
 
 def _needed_boots(whole: Searched) -> int | None:
     ends = whole.bisection.boots(0), whole.bisection.boots(len(whole.groups) - 1)
-    return boots_to_differ(*ends) if min(map(len, ends)) >= _FEWEST else None
+    return boots_to_differ(*ends) if min(map(len, ends)) >= FEWEST else None
 
 
 def _next_boots(search: Searched) -> NextBoots:
@@ -369,24 +391,3 @@ def _candidates(
         )
         for index in map(int, order)
     )
-
-
-def _change(bisection: Bisection, older: int, newer: int) -> Change | None:
-    sides = bisection.boots(older), bisection.boots(newer)
-    if min(map(len, sides)) < _FEWEST:
-        return None
-    found = welch_difference(*sides)
-    assert found.difference is not None
-    assert found.ci_low is not None
-    assert found.ci_high is not None
-    return Change(
-        ratio=_ratio(found.difference),
-        ci_low=_ratio(found.ci_low),
-        ci_high=_ratio(found.ci_high),
-        older_boots=len(sides[0]),
-        newer_boots=len(sides[1]),
-    )
-
-
-def _ratio(log: float) -> float:
-    return math.exp(min(max(log, -_LARGEST_LOG), _LARGEST_LOG))

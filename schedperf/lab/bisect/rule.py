@@ -112,6 +112,7 @@ class Bisection:
 
     :ivar most_boots: see above
     :ivar history: commit and value of each boot, in the order in which they were made
+    :ivar searched: probability of each commit at the end of the last search of a part with it
     :ivar visit: the next boots to make; None if the search is over
     :ivar steps: the commits that are named, in the order in which they were found
     :ivar withheld: the parts of the range in which a cause was not found
@@ -132,6 +133,7 @@ class Bisection:
         self._rises = rises
         self.most_boots = most_boots
         self.history: list[tuple[int, float]] = []
+        self.searched: dict[int, float] = {}
         self._made: Counter[int] = Counter()
         self._kept: dict[int, list[float]] = {}
         self.steps: list[Step] = []
@@ -205,6 +207,7 @@ class Bisection:
                 break
             commit = choose_commit(probabilities, first, self._kept)
             yield self._visit(commit, VISIT, "search")
+        self.searched.update(enumerate(map(float, probabilities), first + 1))
         commit, probability = first + 1 + int(probabilities.argmax()), float(probabilities.max())
         check = (yield from self._check(first, commit, last)) if probability >= SURE else None
         if check is None or not check.is_passed:

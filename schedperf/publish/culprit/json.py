@@ -55,24 +55,25 @@ def problems_of(culprit: Culprit) -> Iterator[str]:
 
     Each line names the field, e.g. ``$.bad.commit``.
     """
-    yield from _invalid_texts(to_plain(culprit), "$")
+    yield from invalid_texts(to_plain(culprit), "$")
     yield from _invalid_links(culprit)
     yield from _contradictions(culprit)
 
 
-def _invalid_texts(value: object, path: str) -> Iterator[str]:
+def invalid_texts(value: object, path: str) -> Iterator[str]:
     """Yield a problem per text that is too long, or has control characters or line breaks.
 
     These would break a line of a mail or a page, or hide a part of it.
 
+    :param value: a record as JSON values, or a part of one
     :param path: position of the value in the record, for messages
     """
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _invalid_texts(item, f"{path}.{key}")
+            yield from invalid_texts(item, f"{path}.{key}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _invalid_texts(item, f"{path}[{index}]")
+            yield from invalid_texts(item, f"{path}[{index}]")
     elif isinstance(value, str) and len(value) > MOST_CHARACTERS:
         yield f"{path} has {len(value)} characters (expected at most {MOST_CHARACTERS})"
     elif isinstance(value, str) and not value.isprintable():
