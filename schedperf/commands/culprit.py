@@ -74,7 +74,8 @@ ROLES = (
     click.option("--fix", metavar="FILE", help="Add the kernel with the fix, against good."),
     click.option("--fixed-by", metavar="COMMIT", help="Name the fix; needs --repo."),
     click.option("--bisection", metavar="FILE", type=click.Path(path_type=Path),
-                 help="Add a bisection (docs/culprit.md describes the file)."),
+                 help="Add a bisection: the JSON of schedperf bisect, or a file as in "
+                      "docs/culprit.md."),
     click.option("--also", metavar="FILE", multiple=True,
                  help="Add good and bad on another machine or with another workload."),
     click.option("--tree", metavar="NAME",
@@ -248,7 +249,7 @@ def _read_roles(
         revert_impossible=None if why is None else _one_line("--revert-impossible", why),
         feature=feature,
         feature_switch=part("feature", feature_file),
-        bisection=_read_bisection(options["bisection"]),
+        bisection=_read_bisection(options["bisection"], bad),
         elsewhere=tuple(each for each in elsewhere if each is not None),
         tree=tree,
         merged=merged,
@@ -345,7 +346,12 @@ def _split_feature(text: str | None) -> tuple[str | None, str | None]:
     return name, file
 
 
-def _read_bisection(path: Path | None) -> "Bisection | None":
+def _read_bisection(path: Path | None, bad: "Commit") -> "Bisection | None":
+    """Return a bisection: the JSON of ``schedperf bisect``, or the form of docs/culprit.md.
+
+    :param bad: the bad commit of the record
+    :raises InputError: the file is invalid, or the search does not name the commit
+    """
     from schedperf.inputs.bundle.files import read_regular  # noqa: PLC0415 # as above
     from schedperf.inputs.bundle.json import convert, parse_json  # noqa: PLC0415
     from schedperf.publish.culprit.record import Bisection  # noqa: PLC0415
@@ -353,8 +359,13 @@ def _read_bisection(path: Path | None) -> "Bisection | None":
     if path is None:
         return None
     where = f"--bisection {path}"
-    content = read_regular(path, _MOST_BYTES, "a bisection; see docs/culprit.md")
-    return convert(parse_json(content, where), Bisection, where)
+    value = parse_json(read_regular(path, _MOST_BYTES, "a bisection; see docs/culprit.md"), where)
+    if not isinstance(value, dict) or "schema" not in value:
+        return convert(value, Bisection, where)
+    from schedperf.lab.bisect.culprit_record import convert_to_record  # noqa: PLC0415
+    from schedperf.lab.bisect.json import convert_bisection  # noqa: PLC0415
+
+    return convert_to_record(convert_bisection(value, where), bad.commit, where)
 
 
 def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | None) -> "Links":

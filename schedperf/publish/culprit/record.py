@@ -83,7 +83,8 @@ class BisectionStep(Struct, frozen=True, kw_only=True):
     boots: Count
     probability: Annotated[
         Probability | None,
-        "probability that it is the first bad commit, after this step; null if unknown",
+        "probability that it is the first bad commit, after this step or at the end of the search; "
+        "null if unknown",
     ]
     untestable: Annotated[str | None, "why it has no result: it did not build, or not boot"] = None
 
@@ -99,7 +100,11 @@ class Bisection(Struct, frozen=True, kw_only=True):
     probability: Annotated[
         Probability | None, "probability that the first bad commit is right; null if not computed"
     ]
-    neighbours_tested: Annotated[bool, "true if the commits before and after it were tested"]
+    neighbours_tested: Annotated[
+        bool,
+        "true if it and the commit before it were tested, so that neither this one nor the "
+        "commit after it can be the first bad one",
+    ]
 
 
 class Revert(Struct, frozen=True, kw_only=True):

@@ -287,7 +287,7 @@ def _describe_bisection(culprit: Culprit) -> str:
     bisection = culprit.bisection
     if bisection is None:
         return "not bisected" if culprit.is_range else "not recorded"
-    neighbours = "; the commits before and after it were tested"
+    neighbours = "; it and the commit before it were tested"
     return f"{describe_bisection(bisection)}{neighbours if bisection.neighbours_tested else ''}"
 
 

@@ -262,7 +262,9 @@ ENDS = ("--good", GOOD, "--bad", BAD)
         (("new", "c.json", *ENDS, "compare.json", "--private"), "--private: given without --tree"),
         (("new", "c.json", *ENDS, "compare.json", "--fixed-by", BAD), "--fixed-by: given without"),
         (("new", "c.json", *ENDS, "compare.json", "--bisection", "compare.json"),
-         "--bisection compare.json: $.good is missing"),
+         '--bisection compare.json: $.schema is "schedperf/compare/2" (expected "schedperf/bise'),
+        (("new", "c.json", *ENDS, "compare.json", "--bisection", "empty"),
+         "--bisection empty: $.good is missing"),
         (("new", "c.json", *ENDS, "compare.json", "--bisection", "hostile"),
          'c.json: not written: $.bisection.steps[0].untestable is "not\\nbuilt" (exp'),
         (("new", "c.json", *ENDS, "compare.json", "--revert", "compare.json",
@@ -288,6 +290,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
         good=GOOD, bad=BAD, steps=(step,), builds=1, boots=1, probability=None,
         neighbours_tested=False,
     )  # fmt: skip
+    (tmp_path / "empty").write_text("{}")
     (tmp_path / "hostile").write_text(to_json(bisection))
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run(*words, status=2).startswith(f"schedperf: error: {problem}")

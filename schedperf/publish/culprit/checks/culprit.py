@@ -10,8 +10,9 @@ LEAST_PROBABILITY = 0.95
 def check(evidence: Evidence) -> Check:
     """Fail for a range of commits, without a certain bisection, or without a revert.
 
-    A bisection is certain if its first bad commit has a probability of at least 0.95, and the
-    commits before and after it were tested. A revert must restore the result, or be impossible.
+    A bisection is certain if its first bad commit has a probability of at least 0.95, and it was
+    distinguished from the commits before and after it. A revert must restore the result, or be
+    impossible.
 
     If only the cache-line layout changed, the check also fails without a rebuild with forced
     alignment, because the regression may be an artefact. Any result of the rebuild passes: the mail

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""schedperf.lab.bisect.culprit_record: a finished search becomes the bisection of a record."""
+
+import pytest
+
+from schedperf.lab.bisect.culprit_record import convert_to_record
+from schedperf.lab.bisect.document import BisectDocument
+from schedperf.model.errors import InputError
+from tests.bisections import CAUSE, Search, make_commits, named
+
+COMMITS = make_commits()
+
+
+def test_effort_steps_and_probability_are_those_of_the_search() -> None:
+    document = named()
+    record = convert_to_record(document, COMMITS[CAUSE].hash, "b.json")
+    assert (record.good, record.bad) == (COMMITS[0].hash, COMMITS[-1].hash)
+    assert record.builds == len(document.tested) == len(record.steps)
+    assert record.boots == document.boots == sum(step.boots for step in record.steps)
+    assert record.probability == document.named[0].probability
+    assert record.neighbours_tested
+    [step] = [step for step in record.steps if step.commit == COMMITS[CAUSE].hash]
+    assert step.probability == record.probability
+    assert all(step.untestable is None for step in record.steps)
+
+
+def test_untestable_commits_are_steps_without_a_result() -> None:
+    search = Search(COMMITS, {CAUSE: 0.92}, untestable=(5, CAUSE - 1))
+    search.boot(COMMITS[5], 2)
+    record = convert_to_record(search.finish(), COMMITS[CAUSE].hash, "b.json")
+    failed = [step for step in record.steps if step.untestable is not None]
+    assert [(step.commit, step.boots, step.probability) for step in failed] == [
+        (COMMITS[5].hash, 2, None),
+        (COMMITS[CAUSE - 1].hash, 0, None),
+    ]
+    # It cannot be distinguished from the commit before it.
+    assert not record.neighbours_tested
+
+
+def test_each_of_several_named_commits_has_its_own_probability() -> None:
+    commits = make_commits(65)
+    document = Search(commits, {20: 0.90, 50: 1.12}).finish()
+    for step in document.named:
+        bad = step.commits[-1].hash
+        assert convert_to_record(document, bad, "b.json").probability == step.probability
+
+
+@pytest.mark.parametrize(
+    ("document", "bad", "problem"),
+    [
+        (named(), CAUSE + 1, f"names {COMMITS[CAUSE].hash[:12]} (expected {COMMITS[21].hash[:12]}"),
+        (Search(COMMITS, {CAUSE: 0.92}).finish(25), CAUSE, "the search is not over"),
+        (Search(COMMITS, {}).finish(), CAUSE, "good and bad do not differ"),
+        (Search(COMMITS, dict.fromkeys(range(33), 1.01), sd=0.005).finish(), CAUSE,
+         "no commit is named"),
+    ],
+)  # fmt: skip
+def test_a_search_without_this_answer_is_one_line(
+    document: BisectDocument, bad: int, problem: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        convert_to_record(document, COMMITS[bad].hash, "b.json")
+    assert str(error.value).startswith(f"b.json: {problem}")
+    assert "\n" not in str(error.value)
