@@ -3,11 +3,13 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from schedperf.inputs.bundle.open import Bundle
 from schedperf.inputs.bundle.open import open_bundle as _open_bundle
 from schedperf.inputs.tables.read import read_table as _read_table
+from schedperf.lab.bisect.document import BisectDocument
+from schedperf.lab.bisect.json import load_bisection
 from schedperf.model.comparison import Comparison
 from schedperf.publish.culprit.files import load_comparison, load_culprit
 from schedperf.publish.culprit.record import Culprit
@@ -55,13 +57,30 @@ def read_culprit(path: StrPath) -> Culprit:
     return load_culprit(Path(path))
 
 
-def figure(comparison: Comparison, kind: Literal["results", "runs", "sweep"]) -> "go.Figure":
+def read_bisection(path: StrPath) -> BisectDocument:
+    """Read a file that ``schedperf bisect next --json`` wrote.
+
+    :raises InputError: the file cannot be read, is damaged, or is of another version
+    """
+    return load_bisection(Path(path))
+
+
+@overload
+def figure(record: Comparison, kind: Literal["results", "runs", "sweep"]) -> "go.Figure": ...
+@overload
+def figure(record: BisectDocument, kind: Literal["bisect"]) -> "go.Figure": ...
+def figure(record: Comparison | BisectDocument, kind: str) -> "go.Figure":
     """Return a Plotly figure for notebooks and dashboards.
 
-    :param kind: "results" are the changes of all results with their 95% CIs, "runs" the values of
-        all runs in the order of the recording, "sweep" the changes over the points of each sweep
-    :raises InputError: the comparison has nothing to draw, or the kind is unknown
+    :param kind: of a comparison, "results" are the changes of all results with their 95% CIs,
+        "runs" the values of all runs in the order of the recording, "sweep" the changes over the
+        points of each sweep; of a bisection, "bisect" are the levels of the tested commits
+    :raises InputError: the record has nothing to draw, or the kind is unknown
     """
-    from schedperf_reports.figures import draw_figure  # noqa: PLC0415 # plotly is slow to import
+    # plotly is slow to import.
+    from schedperf_reports.bisection.figure import draw_bisection  # noqa: PLC0415
+    from schedperf_reports.figures import draw_figure  # noqa: PLC0415
 
-    return draw_figure(comparison, kind)
+    if isinstance(record, BisectDocument):
+        return draw_bisection(record, kind)
+    return draw_figure(record, kind)

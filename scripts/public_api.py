@@ -16,9 +16,17 @@ from schedperf.model.sections import SectionData
 
 # By module, relative to the package.
 PUBLIC = {
-    "api": ("figure", "open_bundle", "read_comparison", "read_culprit", "read_table"),
+    "api": (
+        "figure",
+        "open_bundle",
+        "read_bisection",
+        "read_comparison",
+        "read_culprit",
+        "read_table",
+    ),
     "compare.bundles": ("compare_bundles",),
     "compare.options": ("CompareOptions",),
+    "lab.bisect.document": ("BisectDocument",),
     "publish.culprit.record": ("Culprit",),
     "model.comparison": ("Comparison",),
     "model.errors": ("InputError",),

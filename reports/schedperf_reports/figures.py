@@ -2,7 +2,7 @@
 """Draw Plotly figures of a comparison, for notebooks and dashboards.
 
 The report page has its own drawings. Plotly interprets texts as HTML, and as TeX between dollar
-signs, so every text of a bundle passes :func:`_spell`.
+signs, so every text of a bundle passes :func:`spell`.
 """
 
 from collections import defaultdict
@@ -100,7 +100,7 @@ def draw_runs(comparison: Comparison) -> go.Figure:
     figure = make_subplots(
         rows=len(results),
         cols=1,
-        subplot_titles=[_spell(title) for title in titles.values()],
+        subplot_titles=[spell(title) for title in titles.values()],
         shared_xaxes=True,
     )
     in_legend: set[str] = set()
@@ -124,7 +124,7 @@ def draw_runs(comparison: Comparison) -> go.Figure:
                 col=1,
             )
             in_legend.add(side)
-        title = _spell(f"{scale.unit} ({name_direction(row.better)})")
+        title = spell(f"{scale.unit} ({name_direction(row.better)})")
         figure.update_yaxes(title_text=title, row=panel, col=1)
     figure.update_xaxes(title_text="order of the recording", row=len(results), col=1)
     return _framed(figure, comparison, PANEL_HEIGHT * len(results))
@@ -153,7 +153,7 @@ def draw_sweep(comparison: Comparison) -> go.Figure:
     for panel, (sweep, rows) in enumerate(swept, start=1):
         trace = _changes(
             rows,
-            across=[_spell(row.point) for row in rows],
+            across=[spell(row.point) for row in rows],
             is_vertical=True,
             name=_label(comparison, sweep.side),
             colour=_side_colour(comparison, sweep.side),
@@ -200,7 +200,7 @@ def _changes(
         mode="markers",
         name=name,
         marker={"color": colour},
-        hovertext=[_spell(describe_change(row)) for row in rows],
+        hovertext=[spell(describe_change(row)) for row in rows],
         **axes,
     )
 
@@ -235,7 +235,7 @@ def _run_title(value: RunValue) -> str:
 def _with_side(comparison: Comparison, side: str, name: str) -> str:
     # Of two sides the change is that of the new one.
     of_side = "" if len(comparison.sides) == 2 else f"{_label(comparison, side)}: "  # noqa: PLR2004 # base and new
-    return f"{of_side}{_spell(name)}"
+    return f"{of_side}{spell(name)}"
 
 
 def _side(comparison: Comparison, name: str) -> tuple[int, SideSummary]:
@@ -243,7 +243,7 @@ def _side(comparison: Comparison, name: str) -> tuple[int, SideSummary]:
 
 
 def _label(comparison: Comparison, side: str) -> str:
-    return _spell(name_side(_side(comparison, side)[1]))
+    return spell(name_side(_side(comparison, side)[1]))
 
 
 def _side_colour(comparison: Comparison, side: str) -> str:
@@ -252,12 +252,13 @@ def _side_colour(comparison: Comparison, side: str) -> str:
 
 def _framed(figure: go.Figure, comparison: Comparison, height: int) -> go.Figure:
     figure.update_layout(
-        title_text=_spell(f"{comparison.overall.verdict}: {comparison.overall.reason_short}"),
+        title_text=spell(f"{comparison.overall.verdict}: {comparison.overall.reason_short}"),
         height=FRAME_HEIGHT + height,
         template="plotly_white",
     )
     return figure
 
 
-def _spell(text: str) -> str:
+def spell(text: str) -> str:
+    """Return a text so that Plotly shows it as it is, without control characters."""
     return escape(clean_line(text), quote=False).replace("$", "&#36;")

@@ -78,7 +78,7 @@ class Panel(Struct, frozen=True, kw_only=True):
     :param y: vertical axis; None if the panel has boxes, which are below each other
     :param band: lower and upper value on ``y`` of a shaded band over the whole width; None without
         one
-    :param cut: value on ``x`` of a dotted vertical line; None without one
+    :param cuts: values on ``x`` of dotted vertical lines
     """
 
     height: int
@@ -87,7 +87,7 @@ class Panel(Struct, frozen=True, kw_only=True):
     series: tuple[Series, ...] = ()
     boxes: tuple[Box, ...] = ()
     band: tuple[float, float] | None = None
-    cut: float | None = None
+    cuts: tuple[float, ...] = ()
 
     def levels(self) -> tuple[Tick, ...]:
         """Return the marks of the vertical axis; () without one."""

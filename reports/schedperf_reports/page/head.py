@@ -8,9 +8,10 @@ from msgspec import Struct
 
 
 class PageSource(Struct, frozen=True, kw_only=True):
-    """One input of the comparison on a page.
+    """One input of a page.
 
-    :param name: "base", "new", "new2" …, whose colour and shape are drawn beside the label
+    :param name: "base", "new", "new2" …, whose colour and shape are drawn beside the label; "" if
+        the input belongs to no side
     :param digest: SHA-256 of the recorded data; "" if unknown
     :param created: time of recording; "" if unknown
     :param as_base: shell command that makes this side base; "" if there is none

@@ -71,14 +71,14 @@ def draw_runs(row: Row) -> Chart:
         caption="; ".join(sentences),
         sides=tuple(side.name for side in sides),
         panels=(
-            *_spread_panels(sides, scale, None if cut is None else cut / scale.factor),
+            *_spread_panels(sides, scale, () if cut is None else (cut / scale.factor,)),
             _time_panel(sides, scale),
         ),
     )
 
 
 def _spread_panels(
-    sides: Sequence[RowRuns], scale: Scale, cut: float | None
+    sides: Sequence[RowRuns], scale: Scale, cuts: tuple[float, ...]
 ) -> tuple[Panel, Panel]:
     values = {side.name: [run.value / scale.factor for run in side.runs] for side in sides}
     axis = linear_axis((one for some in values.values() for one in some), scale.unit)
@@ -92,13 +92,13 @@ def _spread_panels(
     )
     above = replace(axis, title="")
     return (
-        Panel(height=BOX_HEIGHT * len(boxes), x=above, boxes=boxes, cut=cut),
+        Panel(height=BOX_HEIGHT * len(boxes), x=above, boxes=boxes, cuts=cuts),
         Panel(
             height=SHARES_HEIGHT,
             x=axis,
             y=SHARE_AXIS,
             series=tuple(_shares(name, some) for name, some in values.items()),
-            cut=cut,
+            cuts=cuts,
         ),
     )
 

@@ -245,9 +245,9 @@ def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
 
 def test_two_modes_are_parted_by_a_dotted_line(make_row: MakeRow) -> None:
     figure = draw_runs(make_row(mode_boundary=0.7))
-    assert [panel.cut for panel in figure.panels] == [pytest.approx(700.0)] * 2 + [None]
+    assert [panel.cuts for panel in figure.panels] == [(pytest.approx(700.0),)] * 2 + [()]
     assert "dotted line: boundary between the two modes of the distribution" in figure.caption
-    assert [panel.cut for panel in draw_runs(make_row()).panels] == [None] * 3
+    assert [panel.cuts for panel in draw_runs(make_row()).panels] == [()] * 3
 
 
 def sweep_rows(make_row: MakeRow, *points: str) -> list[Row]:
