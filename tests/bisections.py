@@ -3,9 +3,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.document import BisectDocument
@@ -22,8 +24,17 @@ def make_commits(number: int = 33, subject: str = "sched: change") -> list[Commi
     return [Commit(hash=f"{i + 1:040x}"[::-1], subject=f"{subject} {i}") for i in range(number)]
 
 
-def _no_branches(_merge: str, _parent: str) -> Sequence[Range]:
-    return ()
+class Branch(Struct, frozen=True, kw_only=True):
+    """A branch that a commit of the range merges.
+
+    :param merge: hash of this commit
+    :param commits: from the merge base, a commit of the range, to the tip
+    :param alike: index of the commit of the range that has the level of each of these commits
+    """
+
+    merge: str
+    commits: Sequence[Commit]
+    alike: Sequence[int]
 
 
 class Search:
@@ -39,20 +50,30 @@ class Search:
         steps: Mapping[int, float],
         untestable: Collection[int] = (),
         sd: float = 0.01,
-        read_branches: Callable[[str, str], Sequence[Range]] = _no_branches,
+        branch: Branch | None = None,
     ) -> None:
         self.boots: list[tuple[str, float]] = []
         self._range = Range(
             commits=commits,
             likely={each.hash for each in commits},
             options=Options(),
-            read_branches=read_branches,
+            read_branches=self._read_branches,
         )
+        self._branch = branch
         self._indices = {each.hash: i for i, each in enumerate(commits)}
+        if branch is not None:
+            inside = zip(branch.commits[1:], branch.alike[1:], strict=True)
+            self._indices |= {each.hash: i for each, i in inside}
         self._untestable = {commits[index].hash for index in untestable}
         self._steps, self._sd = steps, sd
         self._made: Counter[str] = Counter()
         self._generator = np.random.default_rng(3)
+
+    def _read_branches(self, merge: str, _parent: str) -> Sequence[Range]:
+        if self._branch is None or self._branch.merge != merge:
+            return ()
+        commits = self._branch.commits
+        return (replace(self._range, commits=commits, likely={each.hash for each in commits}),)
 
     def boot(self, commit: Commit, times: int) -> None:
         """Boot a commit; its first boot is 5% low."""
@@ -73,6 +94,20 @@ class Search:
         while (document := self.judge()).next is not None and len(self.boots) < most_boots:
             self.boot(document.next.commit, document.next.boots)
         return document
+
+
+def in_a_branch() -> BisectDocument:
+    """Return a search that names a commit of a branch that the commit ``CAUSE`` merges."""
+    commits = make_commits()
+    inside = [
+        Commit(hash=f"{100 + i:040x}"[::-1], subject=f"sched: topic {i}") for i in range(1, 6)
+    ]
+    branch = Branch(
+        merge=commits[CAUSE].hash,
+        commits=[commits[CAUSE - 2], *inside],
+        alike=(0, 0, 0, CAUSE, CAUSE, CAUSE),
+    )
+    return Search(commits, {CAUSE: 0.92}, branch=branch).finish()
 
 
 def named(**settings: object) -> BisectDocument:

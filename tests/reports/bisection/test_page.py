@@ -19,7 +19,7 @@ from schedperf_reports.bisection.tables import (
 )
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.graphics.chart import Panel
-from tests.bisections import CAUSE, HOSTILE, Search, make_commits, named
+from tests.bisections import CAUSE, HOSTILE, Search, in_a_branch, make_commits, named
 
 COMMITS = make_commits()
 
@@ -170,3 +170,16 @@ def test_the_answer_is_first_and_no_text_is_markup() -> None:
     assert "<img" not in page
     assert "<b>.csv" not in page
     assert not {"\x1b", "\u202e"} & {*page}
+
+
+def test_the_levels_of_a_merged_branch_are_drawn_with_its_named_commit() -> None:
+    document = in_a_branch()
+    [branch] = document.branches
+    [step] = document.named
+    for tested, marked in ((document.tested, COMMITS[CAUSE]), (branch.tested, step.commits[-1])):
+        [chart] = draw_levels(document, tested)
+        [cut] = chart.panels[0].cuts
+        assert tested[int(cut + 0.5)].commit == marked
+        assert marked.hash[:12] in chart.caption
+    page = draw_bisect_page(document, [("first bad commit", "a")], path="", tool_version="1")
+    assert f"Merged branch {branch.bad.hash[:12]}" in page

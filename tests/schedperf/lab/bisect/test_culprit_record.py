@@ -6,7 +6,7 @@ import pytest
 from schedperf.lab.bisect.culprit_record import convert_to_record
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.model.errors import InputError
-from tests.bisections import CAUSE, Search, make_commits, named
+from tests.bisections import CAUSE, Search, in_a_branch, make_commits, named
 
 COMMITS = make_commits()
 
@@ -62,3 +62,16 @@ def test_a_search_without_this_answer_is_one_line(
         convert_to_record(document, COMMITS[bad].hash, "b.json")
     assert str(error.value).startswith(f"b.json: {problem}")
     assert "\n" not in str(error.value)
+
+
+def test_a_commit_of_a_merged_branch_has_the_steps_of_the_range_and_of_the_branch() -> None:
+    document = in_a_branch()
+    [step] = document.named
+    [branch] = document.branches
+    record = convert_to_record(document, step.commits[-1].hash, "b.json")
+    tested = {each.commit.hash for each in (*document.tested, *branch.tested)}
+    assert {each.commit for each in record.steps} == tested
+    assert record.builds == len(tested)
+    assert record.boots == document.boots == sum(each.boots for each in record.steps)
+    assert record.probability == step.probability
+    assert step.parent.hash in tested

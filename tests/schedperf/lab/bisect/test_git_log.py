@@ -10,7 +10,7 @@ import pytest
 from schedperf.inputs.git import Commit, Repository
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.lab.bisect.git_log import write_git_log
-from tests.bisections import HOSTILE, Search
+from tests.bisections import HOSTILE, Branch, Search
 from tests.git_repository import Git, init_git
 
 COMMITS = 33
@@ -25,7 +25,8 @@ def git(tmp_path: Path) -> Git:
     for number in range(1, COMMITS):
         if number % 6 == 2:
             run("checkout", "--quiet", "-b", f"topic{number}", "HEAD~1")
-            run("commit", "--quiet", "--allow-empty", "-m", f"topic {number}")
+            for inner in range(5):
+                run("commit", "--quiet", "--allow-empty", "-m", f"topic {number} {inner}")
             run("checkout", "--quiet", "main")
             run("merge", "--quiet", "--no-ff", "-m", f"change {number}", f"topic{number}")
         else:
@@ -140,3 +141,18 @@ def test_no_text_of_a_commit_is_a_command(search: Judge) -> None:
     assert "\x1b" not in log
     assert "\u202e" not in log
     assert all(line.startswith(("# ", "git bisect ")) for line in log.splitlines())
+
+
+def test_a_named_commit_of_a_merged_branch_is_found_in_the_branch(
+    replay: Callable[..., str], commits: list[Commit], tmp_path: Path
+) -> None:
+    repository = Repository(tmp_path / "linux")
+    [inside] = repository.branches(commits[20].hash, commits[19].hash)
+    alike = (0, 0, 0, 20, 20, 20)
+    branch = Branch(merge=commits[20].hash, commits=inside, alike=alike)
+    document = Search(commits, {20: 0.92}, branch=branch).finish()
+    assert [named.commits[-1].subject for named in document.named] == ["topic 20 2"]
+    [conclusion] = conclusions(replay(document))
+    assert f"[{inside[3].hash}] topic 20 2" in conclusion
+    start = f"git bisect start '--first-parent' '{inside[-1].hash}' '{inside[0].hash}'"
+    assert start in write_git_log(document).splitlines()
