@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from schedperf.commands import vm
 from schedperf.commands._bisect_options import read_options, search_options
+from schedperf.commands._bisect_outputs import Outputs, result_options
 from schedperf.commands._given_words import KeepsWords
-from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
 from schedperf.commands._recipe import build_options, kernel_recipe
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -49,7 +49,7 @@ Examples:
 @click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
               help="Write builds, bundles and the state to this directory, and continue the search "
                    "that is in it.")  # fmt: skip
-@json_option("the result")
+@result_options
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings, errors and the result.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
@@ -61,7 +61,7 @@ def run(ctx: click.Context, /, **options: Any) -> int:
     Exit status: 0 a commit is named, 1 good and bad do not differ, 2 usage or input error, 3 no
     commit is named although good and bad differ, 75 interrupted or stopped: run it again.
     """
-    from schedperf.commands._bisect_screen import Screen  # noqa: PLC0415 # --help stays fast
+    from schedperf.commands._bisect_screen import EXIT_STATUSES, Screen  # noqa: PLC0415 # --help stays fast
     from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
     from schedperf.lab.bisect.search import Search  # noqa: PLC0415
     from schedperf.lab.bisect.store import Store  # noqa: PLC0415
@@ -69,7 +69,8 @@ def run(ctx: click.Context, /, **options: Any) -> int:
 
     _check_options(ctx, options)
     store = Store(options["output"])
-    with open_outputs({"json": options["json"]}, []) as files:
+    outputs = Outputs(options, options["output"])
+    with outputs.opened() as write:
         repository = Repository(options["repo"])
         recipe = _recipe(options)
         span = _begin(store, repository, recipe, ctx, options)
@@ -89,9 +90,11 @@ def run(ctx: click.Context, /, **options: Any) -> int:
                 return _AGAIN
             if document.next is None:
                 shutil.rmtree(store.work, ignore_errors=True)
-        for file in files.values():
-            write_output(file, [dump_json(document)])
-    return screen.conclude(document, store, json=options["json"])
+        write(document)
+    outputs.print(document)
+    if outputs.printed is None:
+        screen.print_commands(document, store)
+    return EXIT_STATUSES[document.status]
 
 
 def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> None:

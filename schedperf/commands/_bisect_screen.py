@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Show a search on the terminal: what is being built and booted, and what is known."""
 
+import shlex
 import sys
 
 import click
@@ -12,7 +13,6 @@ from schedperf.commands._bisect_text import (
     format_next,
     format_state,
 )
-from schedperf.commands._outputs import dump_json
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.lab.bisect.judge import Range
@@ -85,14 +85,11 @@ class Screen:
             return False
         return click.confirm("Search?", default=True, err=True)
 
-    def conclude(self, document: BisectDocument, store: Store, *, json: str | None) -> int:
-        """Print the result, and how to continue; return the exit status."""
-        click.echo(dump_json(document) if json == "-" else format_document(document), nl=False)
-        if json != "-":
-            for named in document.named:
-                paths = (store.bundle(each.hash) for each in (named.parent, named.commits[-1]))
-                click.echo(f"schedperf compare {' '.join(map(str, paths))}")
-        return EXIT_STATUSES[document.status]
+    def print_commands(self, document: BisectDocument, store: Store) -> None:
+        """Print how to compare each named commit with its parent."""
+        for named in document.named:
+            paths = (store.bundle(each.hash) for each in (named.parent, named.commits[-1]))
+            click.echo(f"schedperf compare {shlex.join(map(str, paths))}")
 
     def _print(self, line: str) -> None:
         click.echo(f"schedperf: {clean_line(line)}", err=True)

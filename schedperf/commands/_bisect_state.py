@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf bisect status|skip|mark|stop``: look at a search, and change it while it runs."""
+"""``schedperf bisect status|log|skip|mark|stop``: look at a search, and change it while it runs."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
+from schedperf.commands._bisect_outputs import Outputs, result_options
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
@@ -30,24 +30,36 @@ def _takes_folder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @_takes_folder
-@json_option("the result")
-def status(output: Path, json: str | None) -> None:
+@result_options
+def status(output: Path, **options: Any) -> None:
     """Print what a search has found, what it does now, and how much is left."""
-    from schedperf.commands._bisect_text import format_document, format_state  # noqa: PLC0415 # --help stays fast
+    from schedperf.commands._bisect_text import format_state  # noqa: PLC0415 # --help stays fast
     from schedperf.lab.bisect.search import judge_progress  # noqa: PLC0415 # as above
     from schedperf.lab.bisect.store import read_progress  # noqa: PLC0415
 
-    with open_outputs({"json": json}, []) as files:
+    outputs = Outputs(options, output)
+    with outputs.opened() as write:
         store, _, span = _open(output)
         progress = read_progress(store.events())
         document = judge_progress(span, progress)
-        for file in files.values():
-            write_output(file, [dump_json(document)])
-    if json == "-":
-        click.echo(dump_json(document), nl=False)
-        return
-    click.echo(format_document(document), nl=False)
-    click.echo(format_state(document, progress, is_running=store.is_claimed()), nl=False)
+        write(document)
+    outputs.print(document)
+    if outputs.printed is None:
+        is_running = store.is_claimed()
+        click.echo(format_state(document, progress, is_running=is_running), nl=False)
+
+
+@click.command()
+@_takes_folder
+def log(output: Path) -> None:
+    """Print a search as a log for `git bisect replay`."""
+    from schedperf.lab.bisect.git_log import write_git_log  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.search import judge_progress  # noqa: PLC0415
+    from schedperf.lab.bisect.store import read_progress  # noqa: PLC0415
+
+    store, _, span = _open(output)
+    document = judge_progress(span, read_progress(store.events()))
+    click.echo(write_git_log(document), nl=False)
 
 
 @click.command()

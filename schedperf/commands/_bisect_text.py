@@ -136,8 +136,14 @@ def describe_document(document: BisectDocument) -> Iterator[tuple[str, str]]:
     untestable = f", {len(document.untestable)} untestable" if document.untestable else ""
     yield "range", f"{_span(document.good, document.bad)}, {commits}{untestable}"
     if document.change is not None:
-        yield "whole change", _change(document.change)
+        yield from _whole_lines(document.change, document.unexplained)
     yield "boots", f"{document.boots}, first boots included"
+
+
+def _whole_lines(change: Change, unexplained: float | None) -> Iterator[tuple[str, str]]:
+    yield "whole change", _change(change)
+    if unexplained is not None:
+        yield "unexplained", format_change(unexplained)
 
 
 def _why(document: BisectDocument) -> str:

@@ -3,24 +3,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from schedperf.commands._bisect_options import read_options, search_options
+from schedperf.commands._bisect_outputs import Outputs, result_options
 from schedperf.commands._bisect_run import run
-from schedperf.commands._bisect_state import mark, skip, status, stop
-from schedperf.commands._outputs import (
-    dump_json,
-    json_option,
-    open_outputs,
-    printed_format,
-    write_output,
-)
+from schedperf.commands._bisect_state import log, mark, skip, status, stop
 from schedperf.model.text import clean_line
-
-if TYPE_CHECKING:
-    from schedperf.lab.bisect.document import BisectDocument
 
 EPILOG = """\b
 Examples:
@@ -49,12 +40,7 @@ def command() -> None:
               help="Name a commit that cannot be tested, e.g. does not build.")  # fmt: skip
 @click.option("--final", "is_final", is_flag=True,
               help="Judge the boots as they are; no more can be made.")  # fmt: skip
-@click.option("--html", metavar="FILE",
-              help="Write the result, with the levels of the tested commits, as one HTML file; - "
-                   "is stdout.")  # fmt: skip
-@click.option("--git-log", metavar="FILE",
-              help="Write a log for `git bisect replay`; - is stdout.")  # fmt: skip
-@json_option("the result")
+@result_options
 def next_(
     path: Path,
     *,
@@ -63,9 +49,6 @@ def next_(
     bad: str,
     skip: Sequence[str],
     is_final: bool,
-    html: str | None,
-    git_log: str | None,
-    json: str | None,
     **options: Any,
 ) -> int:
     """Print the commit to boot next, or the first bad commit.
@@ -81,47 +64,23 @@ def next_(
     from schedperf.lab.bisect.judge import find_inside, judge, read_range  # noqa: PLC0415
     from schedperf.lab.bisect.results import read_results, resolve_results  # noqa: PLC0415
 
-    outputs = {"json": json, "html": html, "git-log": git_log}
-    printed = printed_format(outputs)
-    with open_outputs(outputs, [path]) as files:
+    outputs = Outputs(options, path)
+    with outputs.opened() as write:
         repository = Repository(repo)
         span = read_range(repository, good, bad, read_options(options))
         untestable = {find_inside(span, repository, name) for name in skip}
         boots = resolve_results(read_results(path), repository.resolve)
         document = judge(span, boots, untestable, is_final=is_final)
-        for name, file in files.items():
-            write_output(file, [_render(document, name, path)])
+        write(document)
     for commit, number in document.not_used.items():
         click.echo(
             f"schedperf: {path}: {number} boot(s) of {commit[:12]} not used: untestable, or not in "
             f"{clean_line(good)}..{clean_line(bad)} or a branch that is searched",
             err=True,
         )
-    click.echo(_render(document, printed, path), nl=False)
+    outputs.print(document)
     return EXIT_STATUSES[document.status]
 
 
-def _render(document: "BisectDocument", name: str | None, path: Path) -> str:
-    """Return the result in a format; None is text.
-
-    :param path: file of the boots
-    """
-    from schedperf.commands._bisect_text import describe_document, format_document  # noqa: PLC0415
-
-    if name == "json":
-        return dump_json(document)
-    if name == "git-log":
-        from schedperf.lab.bisect.git_log import write_git_log  # noqa: PLC0415 # as above
-
-        return write_git_log(document)
-    if name == "html":
-        from schedperf import __version__  # noqa: PLC0415 # as above
-        from schedperf_reports.bisection.page import draw_bisect_page  # noqa: PLC0415
-
-        facts = describe_document(document)
-        return draw_bisect_page(document, facts, path=str(path), tool_version=__version__)
-    return format_document(document)
-
-
-for subcommand in (run, status, skip, mark, stop):
+for subcommand in (run, status, log, skip, mark, stop):
     command.add_command(subcommand)

@@ -159,8 +159,14 @@ def list_untestable(document: BisectDocument) -> Iterator[Block]:
     if document.untestable:
         yield Table(
             caption="Commits that cannot be tested, oldest first",
-            columns=_COMMIT,
-            rows=tuple(_commit_cells(each.hash, each.subject) for each in document.untestable),
+            columns=(*_COMMIT, Column(title="reason")),
+            rows=tuple(
+                (
+                    *_commit_cells(each.hash, each.subject),
+                    Cell(text=document.reasons.get(each.hash, MISSING)),
+                )
+                for each in document.untestable
+            ),
         )
 
 

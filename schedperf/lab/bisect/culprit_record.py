@@ -68,7 +68,7 @@ def _untestable(document: BisectDocument) -> list[BisectionStep]:
             commit=each.hash,
             boots=document.not_used.get(each.hash, 0),
             probability=None,
-            untestable=_UNTESTABLE,
+            untestable=document.reasons.get(each.hash, _UNTESTABLE),
         )
         for each in document.untestable
     ]

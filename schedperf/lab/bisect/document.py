@@ -135,6 +135,9 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
     untestable: Annotated[
         tuple[Commit, ...], "commits of the searched ranges that cannot be tested"
     ]
+    reasons: Annotated[
+        Mapping[str, str], "why commits are untestable, by hash; without those that are left out"
+    ]
     boots: Annotated[Count, "boots of the searched ranges, first boots included"]
     not_used: Annotated[
         Mapping[str, Count], "boots of commits that are untestable or not in these ranges, by hash"
@@ -235,6 +238,7 @@ def make_document(
     unsearched: Sequence[MergedBranch],
     boots: Sequence[str],
     *,
+    reasons: Mapping[str, str],
     is_final: bool,
 ) -> BisectDocument:
     """Return the record of a search.
@@ -242,12 +246,16 @@ def make_document(
     :param searches: that of the range, then those of branches
     :param unsearched: branches that cannot be searched
     :param boots: hashes of the booted commits, one per boot
+    :param reasons: why commits are untestable, by hash
     :param is_final: whether no more boots can be made
     """
     whole, *inner = searches
     groups = whole.groups
     made = Counter(boots)
     used = {group[-1].hash for search in searches for group in search.groups}
+    untestable = tuple(
+        commit for search in searches for group in search.groups for commit in group[:-1]
+    )
     named = _named(searches)
     change = whole.whole_change()
     explained = bound_ratio(math.prod(each.change.ratio for each in named)) if named else None
@@ -259,9 +267,8 @@ def make_document(
         good=groups[0][-1],
         bad=groups[-1][-1],
         commits=sum(map(len, groups[1:])),
-        untestable=tuple(
-            commit for search in searches for group in search.groups for commit in group[:-1]
-        ),
+        untestable=untestable,
+        reasons={each.hash: reasons[each.hash] for each in untestable if each.hash in reasons},
         boots=sum(made[commit] for commit in used),
         not_used={commit: number for commit, number in made.items() if commit not in used},
         status=status if visited is None or is_final else "more-boots",

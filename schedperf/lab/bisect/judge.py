@@ -7,7 +7,7 @@ change.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Annotated
@@ -118,6 +118,7 @@ def judge(
     boots: Sequence[tuple[str, float]],
     untestable: Collection[str],
     *,
+    reasons: Mapping[str, str] | None = None,
     is_final: bool = False,
 ) -> BisectDocument:
     """Return what the boots show, and the boots to make next.
@@ -126,10 +127,12 @@ def judge(
 
     :param boots: hash of the commit and value of each, in the order in which they were made
     :param untestable: hashes of commits that cannot be tested; neither end is one of them
+    :param reasons: why commits cannot be tested, by hash, where it is known
     :param is_final: whether no more boots can be made
     """
     searches, unsearched = _search(span, boots, untestable)
-    return make_document(searches, unsearched, [each for each, _ in boots], is_final=is_final)
+    booted = [commit for commit, _ in boots]
+    return make_document(searches, unsearched, booted, reasons=reasons or {}, is_final=is_final)
 
 
 def _search(

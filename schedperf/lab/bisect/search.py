@@ -201,7 +201,8 @@ def judge_progress(span: Range, progress: Progress, *, is_final: bool = False) -
     :param is_final: whether no more boots can be made
     """
     marked = replace(span, unlikely=excluded_by(span, progress.marks))
-    return judge(marked, progress.boots, progress.untestable, is_final=is_final)
+    untestable = progress.untestable
+    return judge(marked, progress.boots, untestable, reasons=untestable, is_final=is_final)
 
 
 def excluded_by(span: Range, marks: Mapping[str, Side]) -> frozenset[str]:

@@ -30,7 +30,7 @@ def test_the_commit_that_he_named_is_the_most_probable_but_it_lacks_fresh_boots(
     assert bisection.steps == []
     groups = [(Commit(hash=f"{OLDEST - index:040}", subject=""),) for index in range(OLDEST + 1)]
     search = Searched(groups=groups, bisection=bisection)
-    document = make_document([search], [], [], is_final=True)
+    document = make_document([search], [], [], reasons={}, is_final=True)
     assert document.status == "withheld"
     assert document.candidates[0].commits == groups[CLAIMED]
     printed = format_document(document).splitlines()[0]
