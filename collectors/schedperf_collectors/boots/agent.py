@@ -24,7 +24,7 @@ from typing import IO, Any, Callable
 
 from schedperf_collectors.boots.call import call_here
 from schedperf_collectors.contract import Unavailable, read_boot_id
-from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.machine.errors import TRY_AGAIN, RecordError, explain
 from schedperf_collectors.machine.kernel_files import build_id
 from schedperf_collectors.machine.new_files import write_durably
 from schedperf_collectors.machine.system import System
@@ -128,7 +128,8 @@ def _check_space(_arguments: Sequence[str], _source: bytes) -> Record:
     for folder, least in ((HOME, LEAST_FREE_BYTES), (Path("/boot"), LEAST_BOOT_BYTES)):
         if folder.is_dir() and shutil.disk_usage(folder).free < least:
             raise RecordError(
-                f"{folder}: less than {least >> 20} MiB free; remove files there, then continue", 1
+                f"{folder}: less than {least >> 20} MiB free; remove files there, then continue",
+                TRY_AGAIN,
             )
     return {}
 
@@ -203,7 +204,8 @@ def check_claim(claim: Record | None, session: str) -> None:
     if claim is not None and claim.get("session") != session:
         raise RecordError(
             f"{CLAIM}: another recording uses this machine ({_say(claim.get('who'))}); wait "
-            f"for its end, or end it with: {_say(claim.get('free')) or f'rm {CLAIM}'}"
+            f"for its end, or end it with: {_say(claim.get('free')) or f'rm {CLAIM}'}",
+            TRY_AGAIN,
         )
 
 

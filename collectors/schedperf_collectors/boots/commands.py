@@ -13,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from schedperf_collectors.boots import agent, unit
@@ -29,10 +30,25 @@ from schedperf_collectors.boots.engine import (
 )
 from schedperf_collectors.boots.examine import AUTO, Examination, examine
 from schedperf_collectors.boots.shell import Unreachable, parse_host
-from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
+from schedperf_collectors.boots.state import (
+    CHOOSE,
+    OVER,
+    PREPARE,
+    STATE_VERSION,
+    KernelState,
+    State,
+    Store,
+)
 from schedperf_collectors.boots.target import Here, There, own_archive
 from schedperf_collectors.contract import format_template
-from schedperf_collectors.machine.errors import Interrupted, RecordError, explain
+from schedperf_collectors.machine.errors import (
+    TRY_AGAIN,
+    Interrupted,
+    RecordError,
+    explain,
+    printable,
+)
+from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.boot_options import (
     BOOT_LIMIT_S,
@@ -40,9 +56,11 @@ from schedperf_collectors.recorder.boot_options import (
     SETTLE_S,
     without_boots,
 )
-from schedperf_collectors.recorder.bundle import check_output
-from schedperf_collectors.recorder.progress import count_of
-from schedperf_collectors.recorder.source import format_source, named_sources
+from schedperf_collectors.recorder.bundle import Existing, check_output
+from schedperf_collectors.recorder.progress import Progress, count_of
+from schedperf_collectors.recorder.record import examine_same
+from schedperf_collectors.recorder.request import Request
+from schedperf_collectors.recorder.source import format_source, named_sources, read_source
 
 _STATE = "state.json"
 _STOP = "stop"
@@ -58,7 +76,7 @@ _LOOK_AGAIN_S = 0.2
 
 
 def start(
-    options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str], names: list[str]
+    options: argparse.Namespace, arguments: Sequence[str], request: Request, names: list[str]
 ) -> int:
     """Start a recording over several boots, and run it; return its exit status.
 
@@ -66,37 +84,18 @@ def start(
 
     :param options: the parsed options
     :param arguments: all options as given
-    :param command: the workload, with placeholders
+    :param request: what each boot records, without the commit of a kernel
     :param names: names of the settings that each boot records; empty if there is only one
     :raises RecordError: it cannot start or continue, or has not recorded all boots
     """
-    _check(options, arguments, command)
+    _check(options, arguments, request.template)
     target: Target = Here() if options.resume else There(parse_host(options.on))
     with signals:
-        state = _new_state(options, arguments, command, names)
-        for index in range(len(state.kernels)):
-            for name in state.bundles(index):
-                check_output(output_path(state, name), force=options.force)
-        try:
-            state = _prepare(target, state)
-        except Unreachable as error:
-            raise RecordError(
-                f"--on {options.on}: {error}; check with `ssh {target.name} true`"
-            ) from error
+        state = _new_state(options, arguments, request.template, names)
+        _check_bundles(state, request, force=options.force)
+        _contact(target)
         folder = _folder(state)
-        with _undone_if_it_fails(target, state):
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / _STOP).unlink(missing_ok=True)
-            Store(folder / _STATE).write(state)
-            if options.resume:
-                unit.install()
-        if options.resume:
-            _tell(
-                folder,
-                f"{count_of(len(state.plan), 'boot')}; this machine reboots now and goes on by "
-                f"itself; see: schedperf ab status",
-                quiet=False,
-            )
+        _write_first(folder, state)
     return _drive(folder, target, quiet=options.quiet)
 
 
@@ -201,15 +200,13 @@ def _check(options: argparse.Namespace, arguments: Sequence[str], command: Seque
     if options.boot == GUESTS:
         _refuse_guests(options, arguments, command)
     _check_target(options)
-    if not command:
-        raise RecordError("no command given; put it at the end, after --")
 
 
 def _check_kernels(options: argparse.Namespace) -> None:
-    if len(options.kernel) < _FEWEST_KERNELS:
+    if len(options.kernel) < _FEWEST_KERNELS and not options.append:
         raise RecordError(
             f"--kernel {options.kernel[0][0]}: one kernel given (expected two or more); add "
-            "another --kernel NAME=REL"
+            "another --kernel NAME=REL, or --append to add boots of one kernel to its bundle"
         )
     for part, what in ((0, "name"), (1, "release")):
         given = [kernel[part] for kernel in options.kernel]
@@ -246,6 +243,7 @@ def _refuse_guests(
                 f"--{name}: cannot be combined with --boot {GUESTS}, because guests record one "
                 f"setting per command; omit --{name}, and use `schedperf vm --setup`"
             )
+    append = ["--add-boots"] if options.append else []
     words = [
         *(
             word
@@ -259,6 +257,7 @@ def _refuse_guests(
             for word in ("--source", f"{name}={format_source(source)}")
         ),
         *("--output", options.output),
+        *append,
         *without_boots(arguments),
     ]
     said = format_template(["schedperf", "vm", *words, "--", *command])
@@ -298,6 +297,8 @@ def _new_state(
         owner=_owner(),
         power=_program(options.power),
         console=_program(options.console),
+        is_append=options.append,
+        phase=PREPARE,
     )
 
 
@@ -313,57 +314,162 @@ def _program(path: str | None) -> str | None:
     return None if path is None else str(Path(path).absolute())
 
 
-def _prepare(target: Target, state: State) -> State:
-    """Check and claim the target, and copy the recorder to it.
+def _check_bundles(state: State, request: Request, *, force: bool) -> None:
+    """Check the bundles to write, and read the kernels of those to which boots are added.
 
-    Return the state with the target's boot hook and default kernel.
-
-    :raises RecordError: this user is not root (``--resume``), another session has claimed the
-        target, boots are held there, or a check failed
-    :raises Unreachable: the target does not answer
+    :raises RecordError: a new bundle cannot be written, or boots cannot be added to an existing one
     """
-    if target.is_here and os.geteuid() != 0:
-        raise RecordError("--resume: needs root (it reboots this machine); use sudo")
+    for index, kernel in enumerate(state.kernels):
+        source = None if kernel.source is None else read_source(kernel.source)
+        for name in state.bundles(index):
+            path, reason = output_path(state, name), None
+            if state.is_append and path.exists():
+                existing = examine_same(path, replace(request, source=source), Progress())
+                kernel.identity = _kernel_of(existing, kernel)
+                reason = existing.manifest.get("incomplete_reason")
+            else:
+                check_output(path, force=force)
+            kernel.incomplete.append(None if reason is None else printable(str(reason)))
+
+
+def _kernel_of(existing: Existing, kernel: KernelState) -> Identity:
+    """Return the kernel of a bundle to which boots of a kernel are added.
+
+    :raises RecordError: the bundle is of another kernel or of several, or names none
+    """
+    releases = ", ".join(dict.fromkeys(each.release for each in existing.kernels))
+    if releases != kernel.release:
+        raise RecordError(
+            f"{existing.path}: has boots of {releases or 'an unknown kernel'} (expected "
+            f"{kernel.release}, as --kernel {kernel.name}); give another -o or name"
+        )
+    identity = kernel.identity or existing.kernels[0]
+    if not all(each.is_same_build(identity) for each in existing.kernels):
+        raise RecordError(
+            f"{existing.path}: boots of several builds of {kernel.release} (expected one); give "
+            "another -o"
+        )
+    if not f"{identity.version}{identity.build_id}".isprintable():
+        raise RecordError(f"{existing.path}: invalid version of its kernel; record a new bundle")
+    return identity
+
+
+def _contact(target: Target) -> None:
+    """Check that the target answers and can be used; copy the recorder to another machine.
+
+    :raises RecordError: this user is not root (``--resume``), systemd does not run here, the target
+        does not answer, or another session has claimed it
+    """
     if isinstance(target, Here):
+        if os.geteuid() != 0:
+            raise RecordError("--resume: needs root (it reboots this machine); use sudo")
         unit.check()
-    else:
+        return
+    try:
         # The recorder there executes the following steps.
         target.install(own_archive())
+    except Unreachable as error:
+        raise RecordError(
+            f"--on ssh:{target.name}: {error}; check with `ssh {target.name} true`", TRY_AGAIN
+        ) from error
+
+
+def _write_first(folder: Path, state: State) -> None:
+    """Write the state of a new recording.
+
+    It is written before the target is claimed, so that a killed controller can continue.
+
+    :raises RecordError: there is an unfinished recording, or the state cannot be written
+    """
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"{folder}: {explain(error)}; give another -o") from error
+    store = Store(folder / _STATE)
+    with _locked(folder):
+        if store.path.exists() and store.read().phase != OVER:
+            raise RecordError(
+                f"{folder}: unfinished recording; go on with `{ab_command('continue', state)}`, or "
+                f"end it with `{ab_command('stop', state)}`"
+            )
+        (folder / _STOP).unlink(missing_ok=True)
+        store.write(state)
+
+
+def _begin(folder: Path, target: Target) -> None:
+    """Claim and check the target, and copy to it what the recording needs.
+
+    If it fails, the target is released, and the files of the recording are removed. They are kept
+    if the target does not answer, because it may be claimed.
+
+    :raises RecordError: another session has claimed the target, boots are held there, a check
+        failed, or the target does not answer
+    """
+    store = Store(folder / _STATE)
+    state = store.read()
+    try:
+        _prepare(target, state)
+        store.write(state)
+    except Unreachable as error:
+        raise RecordError(
+            f"{target.name}: {error}; start it, then run `{ab_command('continue', state)}`",
+            TRY_AGAIN,
+        ) from error
+    except BaseException:
+        with contextlib.suppress(Unreachable):
+            _abandon(folder, target, state)
+        raise
+    if target.is_here:
+        _tell(
+            folder,
+            f"{count_of(len(state.plan), 'boot')}; this machine reboots now and goes on by itself; "
+            "see: schedperf ab status",
+            quiet=False,
+        )
+
+
+def _prepare(target: Target, state: State) -> None:
+    """Claim and check the target, and copy the existing bundles to it; update the state.
+
+    :raises RecordError: another session has claimed the target, boots are held there, or a check
+        failed
+    :raises Unreachable: the target does not answer
+    """
     where = f"ssh:{target.name}" if not target.is_here else "--resume"
     free = ab_command("stop", state)
     who = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'} {where}"
     target.act("space")
     target.act("claim", state.session, who, free)
-    with _undone_if_it_fails(target, state):
-        examination = _examine(target, state)
-        if isinstance(target, Here):
-            target.install(own_archive())
+    examination = _examine(target, state)
+    for index in range(len(state.kernels)):
+        for name in state.bundles(index):
+            path = output_path(state, name)
+            if state.is_append and path.exists():
+                target.store(name, path)
+    if isinstance(target, Here):
+        target.install(own_archive())
+        unit.install()
     state.hook = examination.hook
     state.default = examination.default
-    return state
+    state.phase = CHOOSE
 
 
-@contextlib.contextmanager
-def _undone_if_it_fails(target: Target, state: State) -> Iterator[None]:
-    """If the block fails, release the target.
+def _abandon(folder: Path, target: Target, state: State) -> None:
+    """Release the target of a recording that has not begun, and remove the recording's files.
 
-    If the target is this machine, also remove the unit, the state and the recorder.
+    :raises Unreachable: the target does not answer; the files are kept
     """
-    try:
-        yield
-    except BaseException:
-        if isinstance(target, Here):
-            with contextlib.suppress(RecordError):
-                unit.remove()
-            store = Store(_folder(state) / _STATE)
-            # What an earlier recording left is still shown by `ab status`.
-            with contextlib.suppress(RecordError, OSError):
-                if store.read().session == state.session:
-                    store.path.unlink()
-            target.uninstall()
-        with contextlib.suppress(RecordError, Unreachable):
-            target.act("release", state.session)
-        raise
+    if isinstance(target, Here):
+        with contextlib.suppress(RecordError):
+            unit.remove()
+        target.uninstall()
+    with contextlib.suppress(RecordError):
+        target.act("release", state.session)
+    with contextlib.suppress(OSError):
+        for name in (_STATE, _STOP, _LOG, _LOCK):
+            (folder / name).unlink(missing_ok=True)
+        if not target.is_here:
+            folder.rmdir()
 
 
 def _examine(target: Target, state: State) -> Examination:
@@ -406,11 +512,14 @@ def _is_folder(output: str) -> bool:
 def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
     """Run the recording to its end, or until this machine reboots; return the exit status.
 
-    :raises RecordError: another program runs it, it cannot continue now, a signal interrupted it
-        (with --on; else 0 is returned), or it has not recorded all boots
+    :raises RecordError: another program runs it, it cannot begin, it cannot continue now (the exit
+        status is TRY_AGAIN), a signal interrupted it (with --on; else 0 is returned), or it has not
+        recorded all boots
     """
     stop = folder / _STOP
     with _locked(folder), signals:
+        if Store(folder / _STATE).read().phase == PREPARE:
+            _begin(folder, target)
         engine = Engine(
             Store(folder / _STATE),
             target,
@@ -430,6 +539,8 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
                     error.exit_status,
                 ) from error
             return 0
+        except RecordError as error:
+            raise RecordError(str(error), TRY_AGAIN) from error
     return _conclude(engine.state)
 
 
@@ -541,6 +652,9 @@ def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
         raise RecordError(f"{stop}: {explain(error)}; run as root, or free space") from error
     with signals:
         _await_driver(folder, stop)
+        if _ended_before_it_began(folder, target):
+            sys.stdout.write(f"ended; 0 of {len(state.plan)} boots recorded\n")
+            return 0
     failure: RecordError | None = None
     if Store(folder / _STATE).read().phase != OVER:
         try:
@@ -559,6 +673,25 @@ def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
         raise RecordError(ended.ended, ended.status or 1)
     sys.stdout.write(f"ended; {len(ended.done)} of {len(ended.plan)} boots recorded\n")
     return 0
+
+
+def _ended_before_it_began(folder: Path, target: Target) -> bool:
+    """End a recording that has not claimed and checked its target; return whether it was one.
+
+    :raises RecordError: the target does not answer
+    """
+    state = Store(folder / _STATE).read()
+    if state.phase != PREPARE:
+        return False
+    with _locked(folder):
+        try:
+            _abandon(folder, target, state)
+        except Unreachable as error:
+            raise RecordError(
+                f"not ended: {target.name}: {error}; run `{ab_command('stop', state)}` again",
+                TRY_AGAIN,
+            ) from error
+    return True
 
 
 def _await_driver(folder: Path, stop: Path) -> None:

@@ -8,6 +8,7 @@ ids and the monotonic clock, never the time of day.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import shlex
 import time
@@ -30,13 +31,13 @@ from schedperf_collectors.boots.state import (
     OVER,
     RECORD,
     SEAL,
-    Identity,
     KernelState,
     State,
     Store,
 )
 from schedperf_collectors.boots.target import Here, There
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.bundle import PRIVATE_MODE, SHAREABLE_MODE
 from schedperf_collectors.recorder.plan import MOST_RUNS
@@ -50,6 +51,9 @@ NOW = "now"
 # The reason that is stored if the user asked to stop.
 STOPPED = "stopped by the user"
 
+# Exit status if a kernel does not boot and was given up.
+DOES_NOT_BOOT = 3
+
 _POLL_S = 2.0
 # The end of a recording is noticed with a delay of at most this fraction of its duration, and of at
 # most this time.
@@ -62,7 +66,6 @@ _TEMPORARY_TRIES = 10
 _REBOOT_LIMIT_S = 20.0
 _IDLE = 0.1
 _BY_SIGNAL = 128
-_FEWEST_KERNELS = 2
 _CONSOLE_LINES = 3
 
 
@@ -197,14 +200,15 @@ class Engine:
     def _choose(self) -> None:
         state = self.state
         alive = [kernel for kernel in state.kernels if kernel.gave_up is None]
-        if len(alive) < _FEWEST_KERNELS:
-            self._end(f"{len(alive)} kernel left (expected at least {_FEWEST_KERNELS})", 1)
+        if len(alive) == 1 < len(state.kernels):
+            self._end("1 kernel left (expected at least 2)", DOES_NOT_BOOT)
             return
         index = state.next
         while index < len(state.plan) and state.kernels[state.plan[index].kernel].gave_up:
             index += 1
         if index == len(state.plan):
-            self._go(SEAL, next=index, status=0 if len(alive) == len(state.kernels) else 1)
+            is_whole = len(alive) == len(state.kernels)
+            self._go(SEAL, next=index, status=0 if is_whole else DOES_NOT_BOOT)
             return
         cap = most_boots(len(state.kernels), state.boots)
         if state.started >= cap:
@@ -273,8 +277,16 @@ class Engine:
         if identity.release != kernel.release:
             self._fail(f"{identity.release} booted, expected {kernel.release}")
             return
-        if kernel.identity is not None and kernel.identity != identity:
-            self._fail(f"another build of {kernel.release} booted: {identity.version}")
+        if kernel.identity is not None and not kernel.identity.is_same_build(identity):
+            other = f"another build of {kernel.release} booted: {identity.version}"
+            if self.state.is_append:
+                self._end(
+                    f"{kernel.name}: {other} (its bundle is of {kernel.identity.version}); record "
+                    "it with another -o",
+                    2,
+                )
+            else:
+                self._fail(other)
             return
         kernels = list(self.state.kernels)
         kernels[self.state.plan[self.state.next].kernel] = dataclasses.replace(
@@ -294,22 +306,19 @@ class Engine:
         if self.state.power is None:
             raise RecordError(
                 f"{self._target.name}: {absence}; power-cycle it, then run "
-                f"`{self.continue_command()}`",
-                1,
+                f"`{self.continue_command()}`"
             )
         called = self._target.call(f"command:{self.state.power}", ["cycle"])
         if called.status != 0:
             raise RecordError(
                 f"--power {self.state.power}: cycle failed ({describe_failure(called)}); "
-                f"power-cycle {self._target.name}, then run `{self.continue_command()}`",
-                1,
+                f"power-cycle {self._target.name}, then run `{self.continue_command()}`"
             )
         self._say(f"{self._target.name}: power-cycled")
         if self._await_boot(before) is None:
             raise RecordError(
                 f"{self._target.name}: power-cycled, but {self._describe_absence()}; start it, "
-                f"then run `{self.continue_command()}`",
-                1,
+                f"then run `{self.continue_command()}`"
             )
 
     def _describe_absence(self) -> str:
@@ -445,6 +454,9 @@ class Engine:
     def _fetch_to(self, name: str, path: Path) -> None:
         # The recorder on the target runs as root, whatever user runs this.
         mode = SHAREABLE_MODE if "--shareable" in self.state.options else PRIVATE_MODE
+        if self.state.is_append and path.exists():
+            # Added boots never widen who may read a bundle.
+            mode &= path.stat().st_mode
         self._reach(lambda: self._target.fetch(name, path, mode))
 
     # The end
@@ -456,8 +468,14 @@ class Engine:
         for index in range(len(state.kernels)):
             made = sum(state.plan[number].kernel == index for number in state.done)
             why = state.kernels[index].gave_up or state.ended
-            reason = None if made == state.boots else f"{why} after {made} of {state.boots} boots"
-            reasons.update(dict.fromkeys(state.bundles(index), reason))
+            names = state.bundles(index)
+            if made == state.boots:
+                # Boots that were missing before stay so.
+                before = itertools.chain(state.kernels[index].incomplete, itertools.repeat(None))
+                reasons.update(zip(names, before))
+            else:
+                reason = f"{why} after {made} of {state.boots} boots"
+                reasons.update(dict.fromkeys(names, reason))
         self._reach(lambda: self._target.act("seal", source=json.dumps(reasons).encode()))
         present = self._reach(lambda: self._target.act("list", *reasons))
         for name in reasons:
@@ -499,8 +517,7 @@ class Engine:
             if self._await_boot(state.before) is None:
                 raise RecordError(
                     f"{self._target.name}: {self._describe_absence()}; all bundles are complete; "
-                    f"start it, then run `{self.continue_command()}`",
-                    1,
+                    f"start it, then run `{self.continue_command()}`"
                 )
             look = self._look()
             if look["release"] != state.default:
@@ -571,8 +588,7 @@ class Engine:
                 if time.monotonic() > until:
                     raise RecordError(
                         f"{self._target.name}: not reachable for {limit_s:.0f} s ({error}); start "
-                        f"it, then run `{self.continue_command()}`",
-                        1,
+                        f"it, then run `{self.continue_command()}`"
                     ) from error
             signals.wait(_POLL_S)
             signals.check()
@@ -608,8 +624,7 @@ class Engine:
         if called.status not in {0, None} and called.status > 0:
             raise RecordError(
                 f"--boot {self.state.hook}: reboot failed ({describe_failure(called)}); reboot "
-                f"{self._target.name}, then run `{self.continue_command()}`",
-                1,
+                f"{self._target.name}, then run `{self.continue_command()}`"
             )
         if self._target.is_here:
             raise Rebooting

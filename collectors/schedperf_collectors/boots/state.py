@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any, Optional, get_args, get_origin, get_type_hints
 
 from schedperf_collectors.boots.call import is_hook
+from schedperf_collectors.boots.examine import AUTO
 from schedperf_collectors.boots.plan import PlannedBoot, plan_boots
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.new_files import write_durably
 from schedperf_collectors.recorder.boot_options import HOST, NAME, RELEASE
 
 STATE_VERSION = 1
 _LONGEST_BYTES = 16 << 20
 
-# Phases: CHOOSE to FETCH for each boot; at the end SEAL, HOME and OVER.
+# Phases: PREPARE until the target is claimed and checked; CHOOSE to FETCH for each boot; at the
+# end SEAL, HOME and OVER.
+PREPARE = "prepare"
 CHOOSE = "choose"
 ARM = "arm"
 BOOT = "boot"
@@ -33,7 +37,7 @@ FETCH = "fetch"
 HOME = "home"
 SEAL = "seal"
 OVER = "over"
-PHASES = (CHOOSE, ARM, BOOT, RECORD, FETCH, HOME, SEAL, OVER)
+PHASES = (PREPARE, CHOOSE, ARM, BOOT, RECORD, FETCH, HOME, SEAL, OVER)
 _OF_ONE_BOOT = (ARM, BOOT, RECORD, FETCH)
 
 _SESSION = re.compile(r"[0-9a-f]{1,64}\Z")
@@ -42,27 +46,15 @@ _MOST_IDS = (1 << 32) - 1
 _OWNER_IDS = 2
 
 
-@dataclass(frozen=True)
-class Identity:
-    """The identity of one build of a kernel.
-
-    :param version: as ``uname -v`` prints it
-    :param build_id: hexadecimal; None if the kernel has none
-    """
-
-    release: str
-    version: str
-    build_id: Optional[str]
-
-
 @dataclass
 class KernelState:
     """One kernel of the recording.
 
-    :param identity: read at its first boot; None before
+    :param identity: that of its existing bundles, or read at its first boot; None before
     :param failures: boots that failed
     :param gave_up: why this kernel is not booted any more; None as long as it is booted
     :param source: its commit, as for ``record --source``; None if not given
+    :param incomplete: for each of its bundles, why earlier boots are missing; None if none is
     """
 
     name: str
@@ -71,6 +63,7 @@ class KernelState:
     failures: int = 0
     gave_up: Optional[str] = None
     source: Optional[str] = None
+    incomplete: list[Optional[str]] = field(default_factory=list)
 
 
 @dataclass
@@ -79,12 +72,13 @@ class State:
 
     :param session: hexadecimal; shared by the runs of all boots
     :param target: ``ssh:HOST`` or ``ssh:HOST:PORT``; "" for this machine
-    :param hook: name of the boot hook
+    :param hook: name of the boot hook; in the phase PREPARE also ``auto``
     :param boots: planned boots of each kernel
     :param options: options for the recorder in each boot, see :func:`without_boots`
     :param command: the workload, with placeholders
     :param is_design: each boot records several settings (kernel x setting)
     :param settings: names of the settings; empty if there is only one
+    :param is_append: boots are added to the bundles that exist
     :param output: absolute path of -o; ends with / for a directory
     :param boot_limit_s: time after which a boot has failed, in s
     :param settle_s: longest wait for an idle machine after a boot, in s; 0 not to wait
@@ -129,6 +123,7 @@ class State:
     ended: Optional[str] = None
     status: int = 0
     recorded_as: list[str] = field(default_factory=list)
+    is_append: bool = False
 
     @property
     def plan(self) -> list[PlannedBoot]:
@@ -216,6 +211,8 @@ def _check_kernels(state: State) -> None:
         for text in () if identity is None else dataclasses.astuple(identity):
             _check_printable(text, "identity")
         _check_range(kernel.failures, "failures")
+        for reason in kernel.incomplete:
+            _check_printable(reason, "incomplete")
     for setting in state.settings:
         _match(NAME, setting, "name of a setting")
 
@@ -234,7 +231,7 @@ def _check_progress(state: State) -> None:
 
 def _check_texts(state: State) -> None:
     _match(_SESSION, state.session, "session")
-    if not is_hook(state.hook):
+    if not is_hook(state.hook) and (state.phase, state.hook) != (PREPARE, AUTO):
         raise ValueError(f"hook: invalid value {state.hook[:64]!a}")
     if state.target:
         _match(HOST, state.target, "target")

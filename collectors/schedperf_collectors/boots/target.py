@@ -20,8 +20,9 @@ from schedperf_collectors.boots import agent
 from schedperf_collectors.boots.agent import BUNDLES, CLAIM, HOME, RECORDER, VERB
 from schedperf_collectors.boots.call import COMMAND, LIMIT_S, Called, call_here
 from schedperf_collectors.boots.shell import Ssh, Unreachable
-from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError, explain
+from schedperf_collectors.machine.errors import OUT_OF_SPACE, TRY_AGAIN, RecordError, explain
 from schedperf_collectors.machine.new_files import copy_all, replacing, write_durably
+from schedperf_collectors.recorder.bundle import PRIVATE_MODE
 
 # Time for bundles and the recorder, which have some MB, on a slow line.
 _COPY_LIMIT_S = 1800.0
@@ -42,6 +43,17 @@ rm -rf "$3"
 python3 -m zipfile -e "$2" "$3" >&2
 sync
 sha256sum < "$2" | cut -c1-64
+"""
+
+
+# Stores its input under a name, completely or not at all.
+_STORE = """\
+set -e
+umask 077
+mkdir -p "$1"
+cat > "$1/$2.new"
+sync
+mv "$1/$2.new" "$1/$2"
 """
 
 
@@ -86,6 +98,17 @@ class Here:
         shutil.rmtree(RECORDER, ignore_errors=True)
         with contextlib.suppress(OSError):
             _ARCHIVE.unlink(missing_ok=True)
+
+    def store(self, name: str, path: Path) -> None:
+        """Copy an existing bundle to the bundles of the recording; the machine must be claimed.
+
+        :param name: name of the bundle, without suffix
+        :raises RecordError: the bundle cannot be read or copied
+        """
+        with _reading(path) as bundle:
+            BUNDLES.mkdir(parents=True, exist_ok=True)
+            with _replacing(BUNDLES / f"{name}.tar", PRIVATE_MODE) as file:
+                copy_all(bundle, file)
 
     def fetch(self, name: str, path: Path, mode: int) -> None:
         """Copy a bundle to its path, completely or not at all.
@@ -132,7 +155,8 @@ class There:
             )
         if "error" in result:
             status = result.get("status")
-            raise RecordError(f"{self.name}: {result['error']}", status if status == 1 else 2)
+            known = status if status in {1, TRY_AGAIN} else 2
+            raise RecordError(f"{self.name}: {result['error']}", known)
         answer: Mapping[str, Any] = result
         return answer
 
@@ -165,6 +189,27 @@ class There:
                 f"{self.name}: {RECORDER}: could not be copied ({output.last_line()}); check free "
                 "space and python3 there"
             )
+
+    def store(self, name: str, path: Path) -> None:
+        """Copy an existing bundle to the target, completely or not at all.
+
+        :param name: name of the bundle, without suffix
+        :raises Unreachable: the connection broke, or other bytes arrived
+        :raises RecordError: the bundle cannot be read, or the target has no space for it
+        """
+        with _reading(path) as bundle:
+            expected = agent.describe(bundle)
+            bundle.seek(0)
+            words = ["sh", "-c", _STORE, "sh", str(BUNDLES), f"{name}.tar"]
+            output = self._ssh.run([*self._as_root(), *words], bundle, _COPY_LIMIT_S)
+        if output.status != 0:
+            raise RecordError(
+                f"{self.name}: {BUNDLES}/{name}.tar: could not be written ({output.last_line()}); "
+                "free space there",
+                TRY_AGAIN,
+            )
+        if self.act("list", name)[name] != expected:
+            raise Unreachable(f"{path}: incomplete copy")
 
     def fetch(self, name: str, path: Path, mode: int) -> None:
         """Copy a bundle here, completely or not at all.
@@ -223,6 +268,20 @@ def _is_look(result: Mapping[str, Any]) -> bool:
 
 def _is_build_id(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.isprintable())
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    """Open a bundle to read.
+
+    :raises RecordError: the block raised an error of the operating system
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        where = error.filename or path
+        raise RecordError(f"{where}: {explain(error)}; see `df` and the file's mode") from error
 
 
 @contextlib.contextmanager

@@ -115,7 +115,10 @@ def _run(arguments: Sequence[str]) -> None:
     words = [prog, name, *without_added(before), "--", *command]
     options.recorded_as = options.recorded_as or words
     if name == "ab" and _boots_kernels(options):
-        boots.start(options, before, command, _check_boots(options, command))
+        names = _check_boots(options)
+        # The commit of each kernel is checked when that kernel is booted.
+        request = _request(argparse.Namespace(**{**vars(options), "source": None}), command)
+        boots.start(options, before, request, names)
         return
     adopt_orphans()
     if name == "ab":
@@ -193,14 +196,14 @@ def _boots_kernels(options: argparse.Namespace) -> bool:
     return False
 
 
-def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[str]:
+def _check_boots(options: argparse.Namespace) -> list[str]:
     """Check the options of each boot's recording; return the names of its settings, [] if none.
 
     :raises RecordError: an option is invalid, or cannot be combined with --kernel
     """
     pair = ("base", "new")
     parts = ("", "_setup", "_teardown", "_label")
-    for name in (*(f"{side}{part}" for side in pair for part in parts), "append"):
+    for name in (f"{side}{part}" for side in pair for part in parts):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise RecordError(
@@ -221,9 +224,6 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
         )
     _choose(options)
     options.runs = options.runs or RUNS
-    if command:
-        # The commit of each kernel is checked when that kernel is booted.
-        _request(argparse.Namespace(**{**vars(options), "source": None}), command)
     if not (options.setup or options.service or options.feature or options.teardown):
         return []
     return [str(setting.name) for setting in read_settings(options)]

@@ -10,6 +10,8 @@ import signal
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 NO_SPACE = "no space left on device"
+# Exit status of a command that can go on later, as EX_TEMPFAIL of sysexits.h.
+TRY_AGAIN = 75
 LARGER_TMPDIR = "set TMPDIR to a larger file system"
 
 

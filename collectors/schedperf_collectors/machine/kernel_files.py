@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Optional
 
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
 from schedperf_collectors.machine.elf_symbols import gnu_build_id
@@ -35,6 +36,25 @@ ADDRESSES_HIDDEN = (
 # differ.
 LEAST_COMMON_SHARE = 0.95
 GLOBAL_FUNCTION = re.compile(r"^([0-9a-f]{8,16}) T (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The identity of one build of a kernel.
+
+    :param version: as ``uname -v`` prints it
+    :param build_id: hexadecimal; None if the kernel has none, or if it is not known
+    """
+
+    release: str
+    version: str
+    build_id: Optional[str]  # noqa: UP045 # Python 3.9 reads this type at run time
+
+    def is_same_build(self, other: Identity) -> bool:
+        """Return whether both are of one build; a build id that is not known fits every other."""
+        return (self.release, self.version) == (other.release, other.version) and (
+            None in (self.build_id, other.build_id) or self.build_id == other.build_id
+        )
 
 
 def find_config(system: System, options: Mapping[str, str]) -> tuple[str, str]:

@@ -41,7 +41,7 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=REL",
         help="Boot this installed kernel (a release, e.g. 6.1.0-50-amd64).  Repeat it for two or "
-        "more kernels, base first; needs --on or --resume.",
+        "more kernels, base first; one is enough with --append.  Needs --on or --resume.",
     )
     add(
         "--boots",
@@ -94,8 +94,8 @@ OF_BOOTS = ("kernel", "boots", "boot", "on", "resume", "boot_limit", "settle", "
 def boots_parser() -> argparse.ArgumentParser:
     """Return a parser for the options that the recorder in each boot does not get.
 
-    These are the options of boots, -o, -q, --events and --force. With ``parse_known_args``, the
-    recorder's options stay unparsed.
+    These are the options of boots, -o, -q, --events, --force and --append. With
+    ``parse_known_args``, the recorder's options stay unparsed.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_boot_options(parser)
@@ -103,6 +103,7 @@ def boots_parser() -> argparse.ArgumentParser:
     parser.add_argument("-q", "--quiet", action="store_true")
     parser.add_argument("--events", type=int)
     parser.add_argument("--force", action="store_true")
+    parser.add_argument("--append", action="store_true")
     return parser
 
 

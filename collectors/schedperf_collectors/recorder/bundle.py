@@ -32,6 +32,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_SUFFIXES, BUNDLE_VERSION, MANIFEST
 from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError, explain
+from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.new_files import Folder, copy_all, write_all, write_durably
 from schedperf_collectors.recorder.captures import Captured
 from schedperf_collectors.recorder.isolate import OK, Result
@@ -67,7 +68,7 @@ class Existing:
     :param offset: offset of the manifest in the plain tar, in bytes
     :param boots: number of each boot, by boot id
     :param next_runs: first free run number, by number of the boot
-    :param kernels: release and version of the kernel of each host.json, without duplicates
+    :param kernels: the kernel of each host.json, without duplicates
     """
 
     path: Path
@@ -75,7 +76,7 @@ class Existing:
     offset: int
     boots: Mapping[str, int]
     next_runs: Mapping[int, int]
-    kernels: tuple[str, ...] = ()
+    kernels: tuple[Identity, ...] = ()
 
     def place(self, boot_id: str) -> tuple[int, int]:
         """Return the number of the boot with this id, and of its next run.
@@ -546,7 +547,7 @@ class _Examination:
         self._tar = tar
         self._boots: dict[str, int] = {}
         self._next_runs: dict[int, int] = {}
-        self._kernels: list[str] = []
+        self._kernels: list[Identity] = []
 
     def run(self) -> Existing:
         last: tarfile.TarInfo | None = None
@@ -575,7 +576,14 @@ class _Examination:
             self._boots.setdefault(boot_id, boot)
         kernel = None if run is not None else record.get("kernel")
         if isinstance(kernel, dict) and isinstance(kernel.get("release"), str):
-            self._kernels.append(f"{kernel['release']} {kernel.get('version') or ''}".strip())
+            identity = kernel.get("build_id")
+            self._kernels.append(
+                Identity(
+                    kernel["release"],
+                    str(kernel.get("version") or ""),
+                    identity if isinstance(identity, str) else None,
+                )
+            )
         following = 0 if run is None else int(run) + 1
         self._next_runs[boot] = max(self._next_runs.get(boot, 0), following)
 

@@ -318,7 +318,8 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--append",
         action="store_true",
-        help="Add the runs to the bundles that exist, e.g. after booting again.",
+        help="Add the runs to the bundles that exist, e.g. after booting again; with --kernel, add "
+        "the boots.",
     )
     add(
         "--until-decided",

@@ -146,7 +146,17 @@ def _check_target(target: Target, request: Request, progress: Progress) -> Exist
 
 
 def examine_for(path: Path, request: Request, setting: Setting, progress: Progress) -> Existing:
-    """Check the bundle to which runs will be added; warn if it was recorded differently.
+    """Check the bundle to which runs of this machine will be added; see :func:`examine_same`.
+
+    Also warn if it was recorded with another kernel, setup or service.
+    """
+    existing = examine_same(path, request, progress)
+    _check_conditions(existing, setting, progress)
+    return existing
+
+
+def examine_same(path: Path, request: Request, progress: Progress) -> Existing:
+    """Check the bundle to which runs will be added; warn if it has another workload.
 
     :raises RecordError: runs cannot be added to it: it is not a readable bundle, another recording
         writes to it, or it was recorded with another source, machine, load or server
@@ -158,7 +168,6 @@ def examine_for(path: Path, request: Request, setting: Setting, progress: Progre
     _check_load(existing, request.load)
     _check_server(existing, request.server)
     _check_workload(existing, format_template(request.template), progress)
-    _check_conditions(existing, setting, progress)
     return existing
 
 
@@ -197,9 +206,10 @@ def _check_conditions(existing: Existing, setting: Setting, progress: Progress) 
     """Warn if runs of another kernel, setup or service would be added to a side."""
     uname = os.uname()
     running = f"{uname.release} {uname.version}"
-    if existing.kernels and running not in existing.kernels:
+    kernels = {f"{each.release} {each.version}".strip(): None for each in existing.kernels}
+    if kernels and running not in kernels:
         progress.warn(
-            f"{existing.path} has runs of kernel {', '.join(existing.kernels)}; runs of kernel "
+            f"{existing.path} has runs of kernel {', '.join(kernels)}; runs of kernel "
             f"{running} are added to the same side; use -o FILE for another side"
         )
     service = setting.service.command if setting.service else ""

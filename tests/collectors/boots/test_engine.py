@@ -17,19 +17,19 @@ import pytest
 from schedperf_collectors.boots import agent
 from schedperf_collectors.boots import engine as engine_module
 from schedperf_collectors.boots.call import Called
-from schedperf_collectors.boots.engine import AFTER_RUN, NOW, Engine, pause_s
+from schedperf_collectors.boots.engine import AFTER_RUN, DOES_NOT_BOOT, NOW, Engine, pause_s
 from schedperf_collectors.boots.shell import Unreachable
 from schedperf_collectors.boots.state import (
     ARM,
     HOME,
     OVER,
     STATE_VERSION,
-    Identity,
     KernelState,
     State,
     Store,
 )
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.options import make_parser
 
@@ -293,7 +293,7 @@ def test_a_kernel_that_does_not_boot_is_given_up(tmp_path: Path) -> None:
     state = _drive(store, machine, said)
     _check(machine, state)
     assert state.kernels[1].gave_up == "did not boot: one booted, expected two"
-    assert (state.status, state.ended) == (1, None)
+    assert (state.status, state.ended) == (DOES_NOT_BOOT, None)
     assert sorted(machine.bundles) == ["k-one", "k-three"]
 
 
@@ -304,6 +304,7 @@ def test_one_kernel_left_ends_the_recording(tmp_path: Path) -> None:
     state = _drive(store, machine, said)
     _check(machine, state)
     assert state.ended == "1 kernel left (expected at least 2)"
+    assert state.status == DOES_NOT_BOOT
 
 
 def test_an_entry_that_stays_set_ends_the_recording(tmp_path: Path) -> None:

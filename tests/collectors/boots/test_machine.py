@@ -17,6 +17,7 @@ import pytest
 
 from schedperf.commands._rerun_commands import read_recording
 from schedperf.inputs.bundle.open import open_bundle
+from schedperf_collectors.machine.errors import TRY_AGAIN
 
 HERE = Path(__file__).parent
 HOOK = HERE / "machine_hook.sh"
@@ -176,7 +177,7 @@ def test_stop_ends_the_recording_and_frees_the_machine(
     (tmp_path / "other").mkdir()
     other = machine.start(*_arguments(tmp_path / "other"))
     _, errors = other.communicate(timeout=_LIMIT_S)
-    assert other.returncode == 2
+    assert other.returncode == TRY_AGAIN
     assert "another recording uses this machine" in errors
     assert f"schedperf ab stop -o {tmp_path / 'out'}" in errors
     stop = machine.start("stop", "-o", str(tmp_path / "out"))
