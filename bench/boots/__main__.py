@@ -2,11 +2,12 @@
 """Prove that kills and power cuts lose no run: ``python -m bench.boots``.
 
 Two kernels are booted alternately on a machine under QEMU with a real boot loader. The recording is
-made in four ways: ``ssh`` with ``ab --on ssh:HOST``; ``resume`` with ``ab --resume``; ``design``,
-by ssh with two kernels and two settings, which must be restored; and ``faults``, by ssh with two
-more kernels, one that panics and one with a wrong name, which must be given up. At random moments
-the power is cut, or the controller killed. At the end, the bundles must contain all planned boots
-and each finished run once, and the machine must run its default kernel.
+made in five ways: ``ssh`` with ``ab --on ssh:HOST``; ``resume`` with ``ab --resume``; ``design``,
+by ssh with two kernels and two settings, which must be restored; ``added``, by ssh with one kernel,
+to whose bundle a second recording adds boots; and ``faults``, by ssh with two more kernels, one
+that panics and one with a wrong name, which must be given up. At random moments the power is cut,
+or the controller killed. At the end, the bundles must contain all planned boots and each finished
+run once, and the machine must run its default kernel.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.boots.recording import (
+    Added,
     ByItself,
     BySsh,
     Design,
@@ -36,6 +38,7 @@ WAYS: dict[str, tuple[type[Recording], str]] = {
     "ssh": (BySsh, "grub"),
     "resume": (ByItself, "systemd-boot"),
     "design": (Design, "grub"),
+    "added": (Added, "grub"),
     "faults": (Faults, "grub"),
 }
 # Enough that a power cut often leaves some of them finished.
@@ -77,10 +80,12 @@ def prove(way: str, asked: argparse.Namespace, folder: Path) -> None:
         # The settings that the recording left can be checked only if its last boot still runs.
         boots = asked.boots | 1 if kind is Design else asked.boots
         recording = kind(machine, disk.kernels, Size(boots, _RUNS), folder, say)
-        recording.start()
-        recording.wait_for("the first boot", lambda state: state["started"] > 0)
-        kills = _kill(recording, chance, asked.kills, say)
-        finish(recording)
+        kills = 0
+        for _ in range(recording.visits):
+            recording.start()
+            recording.wait_for("the first boot", lambda state: state["started"] > 0)
+            kills += _kill(recording, chance, asked.kills, say)
+            finish(recording)
         recording.check(kills)
         say(f"over; {kills} kills; every finished run is in the bundles once")
 

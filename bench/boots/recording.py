@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from schedperf.commands._zipapp import build_zipapp
 from schedperf_generators.disk.machine import DidNotBoot, Machine
@@ -69,10 +69,13 @@ class Recording(ABC):
 
     Each subclass drives it in one way.
 
+    :cvar visits: how often the recording is started; a later one adds boots to the bundles
     :param kernels: releases of the default and of the other kernel
     :param folder: directory for the bundles
     :param say: prints a line about the progress
     """
+
+    visits: ClassVar = 1
 
     def __init__(
         self, machine: Machine, kernels: Kernels, size: Size, folder: Path, say: Say
@@ -168,19 +171,20 @@ class Recording(ABC):
 
     def _check_runs(self, kills: int) -> Iterator[str]:
         state = self.state()
-        planned = 2 * self.boots
+        planned = len(self.sides()) * self.boots
         if state is None or state["phase"] != _OVER or state["ended"] is not None:
             yield f"the recording has not come to its end: {state}"
             return
         if len(state["done"]) != planned:
             yield f"{len(state['done'])} of {planned} boots recorded"
+        runs = self.visits * self.boots * self.runs
         seen: Counter[str] = Counter()
         for name, release in self.planned_bundles():
             bundle = self.fetch(name)
             ids, releases = read_bundle(bundle)
             seen.update(ids)
-            if len(ids) < self.boots * self.runs:
-                yield f"{bundle.name}: {len(ids)} runs (expected {self.boots * self.runs} or more)"
+            if len(ids) < runs:
+                yield f"{bundle.name}: {len(ids)} runs (expected {runs} or more)"
             if releases != {release}:
                 yield f"{bundle.name}: of {releases} (expected {release})"
         twice = [run for run, times in seen.items() if times > 1]
@@ -348,6 +352,25 @@ class Design(BySsh):
 
     def _settings(self) -> str:
         return self.machine.shell(_SETTINGS).stdout
+
+
+class Added(BySsh):
+    """One kernel; a second recording adds boots to its bundle."""
+
+    visits = 2
+
+    def sides(self) -> Sequence[tuple[str, str]]:
+        """Return name and release of the kernel, which is not the default one."""
+        return [("new", self.kernels.new)]
+
+    def options(self) -> list[str]:
+        """Return the options, with the one that adds boots."""
+        return [*super().options(), "--append"]
+
+    def start(self) -> None:
+        """Start the controller, without the state of a recording that has ended."""
+        (self.folder / "recorded.boots" / "state.json").unlink(missing_ok=True)
+        super().start()
 
 
 class Faults(BySsh):

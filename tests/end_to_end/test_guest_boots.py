@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.boots.recording import ByItself, BySsh, Recording, Size, finish
+from bench.boots.recording import Added, ByItself, BySsh, Recording, Size, finish
 from schedperf_generators.disk.build import Disk, get_disk
 from schedperf_generators.disk.machine import Machine
 from schedperf_generators.disk.tree import CannotBuild
@@ -38,6 +38,19 @@ def test_controller_that_is_killed_goes_on(tmp_path: Path) -> None:
     with Machine(disk, tmp_path / "machine") as machine:
         machine.start()
         recording = BySsh(machine, disk.kernels, Size(1, 1), tmp_path, print)
+        _record(recording)
+        assert recording.kill_controller()
+        finish(recording)
+        recording.check(kills=1)
+
+
+def test_boots_are_added_to_the_bundle_of_one_kernel(tmp_path: Path) -> None:
+    disk = _get_disk("grub")
+    with Machine(disk, tmp_path / "machine") as machine:
+        machine.start()
+        recording = Added(machine, disk.kernels, Size(1, 1), tmp_path, print)
+        _record(recording)
+        finish(recording)
         _record(recording)
         assert recording.kill_controller()
         finish(recording)

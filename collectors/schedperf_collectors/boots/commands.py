@@ -32,12 +32,16 @@ from schedperf_collectors.boots.examine import AUTO, Examination, examine
 from schedperf_collectors.boots.shell import Unreachable, parse_host
 from schedperf_collectors.boots.state import (
     CHOOSE,
+    FOLDER,
     OVER,
     PREPARE,
+    STATE,
     STATE_VERSION,
     KernelState,
     State,
     Store,
+    folder_of,
+    is_folder,
 )
 from schedperf_collectors.boots.target import Here, There, own_archive
 from schedperf_collectors.contract import format_template
@@ -62,10 +66,7 @@ from schedperf_collectors.recorder.record import examine_same
 from schedperf_collectors.recorder.request import Request
 from schedperf_collectors.recorder.source import format_source, named_sources, read_source
 
-_STATE = "state.json"
 _STOP = "stop"
-# In the directory of the -o option.
-_FOLDER = "ab.boots"
 _LOG = "log"
 _LOCK = "lock"
 _FEWEST_KERNELS = 2
@@ -92,9 +93,10 @@ def start(
     target: Target = Here() if options.resume else There(parse_host(options.on))
     with signals:
         state = _new_state(options, arguments, request.template, names)
+        folder = _folder(state)
+        _refuse_unfinished(folder, state)
         _check_bundles(state, request, force=options.force)
         _contact(target)
-        folder = _folder(state)
         _write_first(folder, state)
     return _drive(folder, target, quiet=options.quiet)
 
@@ -142,8 +144,8 @@ def act(action: str, options: argparse.Namespace) -> bool:
     if options.on is not None:
         _act_there(action, options.on)
         return True
-    folder = agent.HOME if options.output is None else _folder_of(options.output)
-    store = Store(folder / _STATE)
+    folder = agent.HOME if options.output is None else folder_of(options.output)
+    store = Store(folder / STATE)
     # Without a state, `stop -o` means a recording that boots no kernel.
     if not store.path.exists() and (options.output is None or action == "stop"):
         return False
@@ -268,7 +270,7 @@ def _new_state(
     options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str], names: list[str]
 ) -> State:
     output = str(Path(options.output).absolute())
-    if _is_folder(options.output):
+    if is_folder(options.output):
         output += "/"
     if not Path(output).parent.is_dir():
         raise RecordError(f"{Path(output).parent}: no such directory; create it first")
@@ -385,15 +387,24 @@ def _write_first(folder: Path, state: State) -> None:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise RecordError(f"{folder}: {explain(error)}; give another -o") from error
-    store = Store(folder / _STATE)
     with _locked(folder):
-        if store.path.exists() and store.read().phase != OVER:
-            raise RecordError(
-                f"{folder}: unfinished recording; go on with `{ab_command('continue', state)}`, or "
-                f"end it with `{ab_command('stop', state)}`"
-            )
+        # Another start may have been faster.
+        _refuse_unfinished(folder, state)
         (folder / _STOP).unlink(missing_ok=True)
-        store.write(state)
+        Store(folder / STATE).write(state)
+
+
+def _refuse_unfinished(folder: Path, state: State) -> None:
+    """Reject a recording whose files belong to an unfinished one.
+
+    :raises RecordError: there is one
+    """
+    store = Store(folder / STATE)
+    if store.path.exists() and store.read().phase != OVER:
+        raise RecordError(
+            f"{folder}: unfinished recording; go on with `{ab_command('continue', state)}`, or end "
+            f"it with `{ab_command('stop', state)}`"
+        )
 
 
 def _begin(folder: Path, target: Target) -> None:
@@ -405,7 +416,7 @@ def _begin(folder: Path, target: Target) -> None:
     :raises RecordError: another session has claimed the target, boots are held there, a check
         failed, or the target does not answer
     """
-    store = Store(folder / _STATE)
+    store = Store(folder / STATE)
     state = store.read()
     try:
         _prepare(target, state)
@@ -466,7 +477,7 @@ def _abandon(folder: Path, target: Target, state: State) -> None:
     with contextlib.suppress(RecordError):
         target.act("release", state.session)
     with contextlib.suppress(OSError):
-        for name in (_STATE, _STOP, _LOG, _LOCK):
+        for name in (STATE, _STOP, _LOG, _LOCK):
             (folder / name).unlink(missing_ok=True)
         if not target.is_here:
             folder.rmdir()
@@ -497,16 +508,7 @@ def _refuse(examination: Examination) -> None:
 
 
 def _folder(state: State) -> Path:
-    return agent.HOME if not state.target else _folder_of(state.output)
-
-
-def _folder_of(output: str) -> Path:
-    whole = Path(output).absolute()
-    return whole / _FOLDER if _is_folder(output) else Path(f"{whole}.boots")
-
-
-def _is_folder(output: str) -> bool:
-    return output.endswith("/") or Path(output).is_dir()
+    return agent.HOME if not state.target else folder_of(state.output)
 
 
 def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
@@ -518,10 +520,10 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
     """
     stop = folder / _STOP
     with _locked(folder), signals:
-        if Store(folder / _STATE).read().phase == PREPARE:
+        if Store(folder / STATE).read().phase == PREPARE:
             _begin(folder, target)
         engine = Engine(
-            Store(folder / _STATE),
+            Store(folder / STATE),
             target,
             functools.partial(_tell, folder, quiet=quiet),
             functools.partial(_asked_to_stop, stop),
@@ -600,7 +602,7 @@ def _status_command(folder: Path) -> str:
 
 def _output_of(folder: Path) -> str:
     """Return the PREFIX of the recording whose state is in this folder."""
-    return f"{folder.parent}/" if folder.name == _FOLDER else str(folder.with_suffix(""))
+    return f"{folder.parent}/" if folder.name == FOLDER else str(folder.with_suffix(""))
 
 
 def _tell(folder: Path, line: str, *, quiet: bool) -> None:
@@ -656,13 +658,13 @@ def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
             sys.stdout.write(f"ended; 0 of {len(state.plan)} boots recorded\n")
             return 0
     failure: RecordError | None = None
-    if Store(folder / _STATE).read().phase != OVER:
+    if Store(folder / STATE).read().phase != OVER:
         try:
             _drive(folder, target, quiet=False)
         except RecordError as error:
             # The reason is this request; other reasons are printed below.
             failure = error
-    ended = Store(folder / _STATE).read()
+    ended = Store(folder / STATE).read()
     if ended.phase != OVER:
         again = f"run `{ab_command('stop', ended)}` again"
         if failure is None:
@@ -680,7 +682,7 @@ def _ended_before_it_began(folder: Path, target: Target) -> bool:
 
     :raises RecordError: the target does not answer
     """
-    state = Store(folder / _STATE).read()
+    state = Store(folder / STATE).read()
     if state.phase != PREPARE:
         return False
     with _locked(folder):

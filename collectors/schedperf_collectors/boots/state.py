@@ -24,6 +24,9 @@ from schedperf_collectors.machine.new_files import write_durably
 from schedperf_collectors.recorder.boot_options import HOST, NAME, RELEASE
 
 STATE_VERSION = 1
+STATE = "state.json"
+# In the directory of the -o option.
+FOLDER = "ab.boots"
 _LONGEST_BYTES = 16 << 20
 
 # Phases: PREPARE until the target is claimed and checked; CHOOSE to FETCH for each boot; at the
@@ -141,6 +144,20 @@ class State:
         """
         name = self.kernels[kernel].name
         return [f"{name}-{setting}" for setting in self.settings] or [name]
+
+
+def is_folder(output: str) -> bool:
+    """Return whether an output prefix (-o) is a directory."""
+    return output.endswith("/") or Path(output).is_dir()
+
+
+def folder_of(output: str) -> Path:
+    """Return the directory with the state of a recording on another machine.
+
+    :param output: its output prefix (-o)
+    """
+    whole = Path(output).absolute()
+    return whole / FOLDER if is_folder(output) else Path(f"{whole}.boots")
 
 
 class Store:

@@ -9,20 +9,26 @@ import io
 import json
 import os
 import shlex
+import tarfile
 import threading
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from schedperf.commands import vm
-from schedperf_collectors.boots import agent, commands, engine, target, unit
+from schedperf_collectors.boots import agent, commands, engine, shell, target, unit
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
 from schedperf_collectors.command_line.main import _run
-from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.contract import BUNDLE_FORMAT
+from schedperf_collectors.machine.errors import TRY_AGAIN, RecordError
+from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.recorder.options import make_parser
+from schedperf_collectors.recorder.request import Request
 
 _LIMIT_S = 60
 
@@ -230,6 +236,171 @@ def test_a_start_on_this_machine_that_fails_leaves_nothing(
     assert said[fails] in str(error.value)
     left = [path.name for path in home.iterdir()]
     assert left == (["recorder"] if fails == "install" else [])
+
+
+def _write_bundle(
+    path: Path, *kernels: tuple[str, str, str | None], **manifest: object
+) -> tuple[State, Request]:
+    """Write a bundle with one host.json per kernel; return a recording that adds boots to it."""
+    members: dict[str, object] = {
+        f"boots/{number}/host.json": {
+            "kernel": {"release": release, "version": version, "build_id": build_id},
+            "system": {"boot_id": f"{number}"},
+        }
+        for number, (release, version, build_id) in enumerate(kernels)
+    }
+    members["manifest.json"] = {
+        "format": BUNDLE_FORMAT,
+        "version": {"major": 1, "minor": 0},
+        **{key: [] for key in ("points", "treatment", "metric", "captures")},
+        "workload": ["true"],
+        **manifest,
+    }
+    with tarfile.open(path, "w") as tar:
+        for name, content in members.items():
+            data = json.dumps(content).encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    state = dataclasses.replace(
+        _state(path.parent),
+        kernels=[KernelState("new", "6.1.9")],
+        output=f"{path.parent}/",
+        is_append=True,
+    )
+    request = Request(("true",), ({},), 1, 1, None, 1, 0, (), (), {})
+    return state, request
+
+
+def test_boots_are_added_to_a_bundle_of_the_same_kernel(tmp_path: Path) -> None:
+    state, request = _write_bundle(
+        tmp_path / "new.tar",
+        ("6.1.9", "#1 SMP", None),
+        ("6.1.9", "#1 SMP", "ab12"),
+        incomplete_reason="the recorder was killed",
+    )
+    commands._check_bundles(state, request, force=False)  # noqa: SLF001 # starting needs a target
+    kernel = state.kernels[0]
+    assert kernel.identity == Identity("6.1.9", "#1 SMP", None)
+    assert kernel.incomplete == ["the recorder was killed"]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "manifest", "said"),
+    [
+        ([("6.1.8", "#1", None)], {}, "has boots of 6.1.8 (expected 6.1.9, as --kernel new); "),
+        ([], {}, "has boots of an unknown kernel (expected 6.1.9"),
+        ([("6.1.9", "#1", None), ("6.1.8", "#1", None)], {}, "has boots of 6.1.9, 6.1.8 (expected"),
+        ([("6.1.9", "#1", None), ("6.1.9", "#2", None)], {}, "boots of several builds of 6.1.9 "),
+        ([("6.1.9", "#1", "a"), ("6.1.9", "#1", "b")], {}, "boots of several builds of 6.1.9 "),
+        ([("6.1.9", "#1\x1b[2J", None)], {}, "invalid version of its kernel; record a new bundle"),
+        ([("6.1.9", "#1", None)], {"load": "stress"}, "recorded beside another load"),
+        ([("6.1.9", "#1", None)], {"format": "x"}, "invalid manifest"),
+    ],
+)
+def test_boots_are_not_added_to_other_bundles(
+    tmp_path: Path,
+    kernels: list[tuple[str, str, str | None]],
+    manifest: dict[str, object],
+    said: str,
+) -> None:
+    state, request = _write_bundle(tmp_path / "new.tar", *kernels, **manifest)
+    with pytest.raises(RecordError) as refused:
+        commands._check_bundles(state, request, force=False)  # noqa: SLF001 # as above
+    assert said in str(refused.value)
+    assert refused.value.exit_status == 2
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "bytes"])
+def test_boots_are_not_added_to_a_damaged_bundle(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "new.tar"
+    state, request = _write_bundle(path, ("6.1.9", "#1", None))
+    whole = path.read_bytes()
+    path.write_bytes({"truncated": whole[:700], "empty": b"", "bytes": b"\xff" * 4096}[damage])
+    with pytest.raises(RecordError, match=r"new\.tar: (incomplete|.* damaged)"):
+        commands._check_bundles(state, request, force=False)  # noqa: SLF001 # as above
+
+
+def test_one_kernel_is_enough_only_to_add_boots() -> None:
+    said = _refuse("--kernel", "a=1", "--on", "ssh:lab", "--", "true")
+    assert said == (
+        "--kernel a: one kernel given (expected two or more); add another --kernel NAME=REL, or "
+        "--append to add boots of one kernel to its bundle"
+    )
+
+
+def test_an_unfinished_recording_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target.There, "install", lambda *_: None)
+    folder = tmp_path / "night.boots"
+    folder.mkdir()
+    before = _state(tmp_path)
+    Store(folder / "state.json").write(before)
+    kernels = ("--kernel", "base=1", "--kernel", "new=2", "--on", "ssh:lab")
+    with pytest.raises(RecordError) as refused:
+        _run(["ab", "-o", f"{tmp_path}/night", *kernels, "--", "true"])
+    assert str(refused.value) == (
+        f"{folder}: unfinished recording; go on with `schedperf ab continue -o {tmp_path}/night`, "
+        f"or end it with `schedperf ab stop -o {tmp_path}/night`"
+    )
+    assert Store(folder / "state.json").read() == before
+
+
+class _Deaf(target.There):
+    """A target that answers only until its recording is claimed."""
+
+    def __init__(self) -> None:
+        super().__init__(shell.Ssh("lab"))
+        self.claim: str | None = None
+        self.answers = False
+
+    def act(self, verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
+        del source
+        if verb == "claim":
+            self.claim = arguments[0]
+        if not self.answers and self.claim is not None:
+            raise shell.Unreachable("no route to host")
+        if verb == "release":
+            self.claim = None
+        return {"is_held": True}
+
+
+def test_a_target_that_falls_silent_before_the_first_boot_stays_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deaf = _Deaf()
+    monkeypatch.setattr(commands, "There", lambda _: deaf)
+    monkeypatch.setattr(deaf, "install", lambda *_: None)
+    kernels = ("--kernel", "base=1", "--kernel", "new=2", "--on", "ssh:lab")
+    output = f"{tmp_path}/night"
+    with pytest.raises(RecordError) as silent:
+        _run(["ab", "-o", output, *kernels, "--", "true"])
+    assert silent.value.exit_status == TRY_AGAIN
+    assert str(silent.value) == (
+        f"lab: no route to host; start it, then run `schedperf ab continue -o {output}`"
+    )
+    stop = commands.parse_action("stop", ["-o", output])
+    with pytest.raises(RecordError, match="not ended: lab: no route to host"):
+        commands.act("stop", stop)
+    assert deaf.claim == Store(tmp_path / "night.boots" / "state.json").read().session
+    deaf.answers = True
+    assert commands.act("stop", stop)
+    assert capsys.readouterr().out == "ended; 0 of 8 boots recorded\n"
+    assert deaf.claim is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Deaf()
+    machine.answers = True
+    monkeypatch.setattr(commands, "There", lambda _: machine)
+    monkeypatch.setattr(machine, "install", lambda *_: None)
+    kernels = ("--kernel", "base=1", "--kernel", "new=2", "--on", "ssh:lab")
+    with pytest.raises(RecordError, match="/etc/schedperf/hold exists on lab"):
+        _run(["ab", "-o", f"{tmp_path}/night", *kernels, "--", "true"])
+    assert machine.claim is None
+    assert list(tmp_path.iterdir()) == []
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

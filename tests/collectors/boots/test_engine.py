@@ -66,6 +66,8 @@ class Machine:
         self.cuts_after_arm = 0
         self.deaf_chance = 0.0
         self.calls: list[str] = []
+        # Why boots are missing, by name of the bundle.
+        self.reasons: dict[str, str | None] = {}
 
     def power_cut(self) -> None:
         """Boot without anybody having asked for it."""
@@ -92,10 +94,7 @@ class Machine:
             self._work()
             return self._look()
         if verb == "start":
-            wanted = json.loads(source)
-            is_new = self.job.get("id") != wanted["id"]
-            if is_new and wanted["boot_id"] == str(self.boots):
-                self.job = {**wanted, "state": "running", "made": 0, "status": None}
+            self._start(json.loads(source))
         if verb == "finish":
             self.job["is_last"] = True
             return {"is_running": self.job.get("state") == "running"}
@@ -103,9 +102,16 @@ class Machine:
             self.job.update(state="done", status=143)
         if verb == "release":
             self.claim = None
+        if verb == "seal":
+            self.reasons = json.loads(source)
         if verb == "list":
             return {name: {"bytes": 1} if name in self.bundles else None for name in arguments}
         return {}
+
+    def _start(self, wanted: dict[str, Any]) -> None:
+        is_new = self.job.get("id") != wanted["id"]
+        if is_new and wanted["boot_id"] == str(self.boots):
+            self.job = {**wanted, "state": "running", "made": 0, "status": None}
 
     def _work(self) -> None:
         job = self.job
@@ -305,6 +311,90 @@ def test_one_kernel_left_ends_the_recording(tmp_path: Path) -> None:
     _check(machine, state)
     assert state.ended == "1 kernel left (expected at least 2)"
     assert state.status == DOES_NOT_BOOT
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_crashes_and_power_cuts_lose_no_run_of_a_single_kernel(tmp_path: Path, seed: int) -> None:
+    choose = random.Random(seed)  # noqa: S311 # faults, no secrets
+    store, machine = CrashingStore(tmp_path / "state", ()), Machine()
+    store.write(_state(tmp_path, boots=3, kernels=("two",)))
+    store.moments = [choose.choice((-1, 1)) * choose.randint(1, 25) for _ in range(5)]
+    machine.random = choose
+    machine.deaf_chance = 0.1
+    state = _until_over(store, machine, [])
+    _check(machine, state)
+    assert (state.done, state.ended, state.status) == ([0, 1, 2], None, 0)
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_a_single_kernel_that_does_not_boot_has_its_own_status(tmp_path: Path, made: int) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path, boots=3, kernels=("two",)))
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        if sum(line.endswith(": done") for line in said) == made:
+            machine.broken = {"two"}
+
+    machine.broken = set() if made else {"two"}
+    with signals:
+        engine = Engine(store, machine, say, lambda: None)  # type: ignore[arg-type]
+        engine.run()
+    state = engine.state
+    _check(machine, state)
+    assert (state.status, state.ended, len(state.done)) == (DOES_NOT_BOOT, None, made)
+    assert state.kernels[0].gave_up == "did not boot: one booted, expected two"
+    assert machine.reasons.get("k-two") == (
+        f"did not boot: one booted, expected two after {made} of 3 boots"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "build_id", "is_same"),
+    [
+        ("#1 two", None, True),
+        # The machine does not know its build id.
+        ("#1 two", "ab12", True),
+        ("#7 older", None, False),
+    ],
+)
+def test_boots_are_added_only_to_the_bundle_of_the_same_build(
+    tmp_path: Path, version: str, build_id: str | None, *, is_same: bool
+) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    state = dataclasses.replace(_state(tmp_path, boots=1, kernels=("two",)), is_append=True)
+    state.kernels[0].identity = Identity("two", version, build_id)
+    store.write(state)
+    ended = _drive(store, machine, [])
+    _check(machine, ended)
+    if is_same:
+        assert (ended.done, ended.ended) == ([0], None)
+        return
+    assert (ended.status, machine.bundles) == (2, {})
+    assert ended.ended == (
+        "k-two: another build of two booted: #1 two (its bundle is of #7 older); record it with "
+        "another -o"
+    )
+
+
+def test_boots_that_were_missing_stay_so_if_boots_are_added(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    state = dataclasses.replace(_state(tmp_path, boots=1), is_append=True)
+    state.kernels[0].incomplete = ["stopped by the user after 1 of 2 boots"]
+    store.write(state)
+    _drive(store, machine, [])
+    assert machine.reasons == {"k-one": "stopped by the user after 1 of 2 boots", "k-two": None}
+
+
+def test_added_boots_do_not_widen_who_may_read_a_bundle(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    state = dataclasses.replace(_state(tmp_path, boots=1), is_append=True, options=["--shareable"])
+    (tmp_path / "k-one.tar").touch(0o600)
+    store.write(state)
+    _drive(store, machine, [])
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("*.tar")}
+    assert modes == {"k-one.tar": 0o600, "k-two.tar": 0o644}
 
 
 def test_an_entry_that_stays_set_ends_the_recording(tmp_path: Path) -> None:
@@ -642,6 +732,10 @@ def test_a_damaged_state_is_one_line(tmp_path: Path, text: str) -> None:
         {"version": 2},
         {"hook": "lilo"},
         {"hook": "auto"},
+        {"hook": "lilo", "phase": "prepare"},
+        {"kernels": [{"name": "a", "release": "1", "incomplete": ["a\nb"]}] * 2},
+        {"kernels": [{"name": "a", "release": "1", "incomplete": "ab"}] * 2},
+        {"is_append": 1},
         {"default": 5},
         {"default": "a\x1b[2J"},
         {"phase": "record", "next": 8},

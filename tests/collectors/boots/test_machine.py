@@ -17,6 +17,7 @@ import pytest
 
 from schedperf.commands._rerun_commands import read_recording
 from schedperf.inputs.bundle.open import open_bundle
+from schedperf_collectors.boots.engine import DOES_NOT_BOOT
 from schedperf_collectors.machine.errors import TRY_AGAIN
 
 HERE = Path(__file__).parent
@@ -157,6 +158,56 @@ def test_killed_controller_and_power_cut(tmp_path: Path, machine: ProcessMachine
         assert recording.workloads[0].given.last("runs") == "2"
     assert (machine.folder / "release").read_text() == "one\n"
     assert not (machine.folder / "armed").exists()
+
+
+def _of_one_kernel(tmp_path: Path, boots: int, release: str = "two") -> list[str]:
+    """Return the arguments of a recording that adds boots of a kernel to its bundle."""
+    kernel = ["--append", "--kernel", f"new={release}", "--boots", str(boots), "-o", f"{tmp_path}/"]
+    words = _arguments(tmp_path)
+    return [*kernel, *words[words.index("--boot") :]]
+
+
+def test_boots_are_added_to_the_bundle_of_one_kernel(
+    tmp_path: Path, machine: ProcessMachine
+) -> None:
+    words = _of_one_kernel(tmp_path, 2)
+    controller = machine.start(*words)
+    machine.await_job()
+    controller.kill()
+    controller.communicate()
+    again = machine.start(*words)
+    _, errors = again.communicate(timeout=_LIMIT_S)
+    assert again.returncode == 2
+    assert f"unfinished recording; go on with `schedperf ab continue -o {tmp_path}/`" in errors
+    controller = machine.start("continue", "-o", f"{tmp_path}/")
+    _let_run(tmp_path, "two")
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 0, errors
+    bundle = tmp_path / "new.tar"
+    _check(bundle, "two", 4)
+    assert len(open_bundle(bundle).boots) == 2
+    assert (machine.folder / "release").read_text() == "one\n"
+    # The next recording adds to this bundle, which is not on the machine any more.
+    assert not (machine.folder / "lib/schedperf/boots/bundles").exists()
+    controller = machine.start(*_of_one_kernel(tmp_path, 1))
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 0, errors
+    assert "schedperf: 1 boot recorded in" in errors
+    assert len(open_bundle(bundle).boots) == 3
+    assert len({run.session for run in open_bundle(bundle).runs}) == 2
+    before = bundle.read_bytes()
+    (machine.folder / "broken").write_text("two\n")
+    controller = machine.start(*_of_one_kernel(tmp_path, 1))
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == DOES_NOT_BOOT
+    assert "new: did not boot: one booted, expected two (0 of 1 boots recorded)" in errors
+    assert len(open_bundle(bundle).boots) == 3
+    assert open_bundle(bundle).incomplete_reason is not None
+    bundle.write_bytes(before)
+    controller = machine.start(*_of_one_kernel(tmp_path, 1, "three"))
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 2
+    assert "new.tar: has boots of two (expected three, as --kernel new)" in errors
 
 
 def test_stop_ends_the_recording_and_frees_the_machine(
