@@ -451,6 +451,8 @@ def record_boots(
         name="ab",
         before=(
             *option_words("-o", f"{output}/"),
+            # `ab` boots a single kernel only to add boots.
+            *(("--append",) if len(boots.kernels) == 1 else ()),
             *work.given.words({*OF_BOOTS} - changed),
             *(word for name in sorted(changed) for word in (f"--{name}", str(numbers[name]))),
             *(

@@ -377,8 +377,8 @@ def _plan_boots(request: Request, recordings: Sequence[Recording]) -> Plan:
     """
     if request.append:
         raise InputError(
-            "--append: `ab --kernel` only writes new bundles; leave out --append, and choose the "
-            "number of boots with --boots"
+            "--append: boots of `ab --kernel` are added by `schedperf ab --append`; leave out "
+            "--append to record new bundles"
         )
     base = recordings[0]
     boots = base.boots

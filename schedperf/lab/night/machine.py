@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Query the machine of a night: installed kernels, proven boot entries, and reservations."""
+"""Query the machine of a night: installed kernels, and proven boot entries."""
 
 import json
 import re
@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from schedperf.lab.night.state import NightError
 from schedperf.model.text import clean_line
-from schedperf_collectors.boots.agent import CLAIM
 from schedperf_collectors.boots.proof import ARMED, PROVED
 from schedperf_collectors.boots.proof import FILE as PROOF
 from schedperf_collectors.boots.shell import Output, Unreachable, parse_host
@@ -128,17 +127,6 @@ class Target:
             f"schedperf doctor --boot {shlex.quote(hook)} --prove; then reboot it, and run "
             "`schedperf doctor --boot` there"
         )
-
-    def is_claimed_by(self, prefix: str) -> bool:
-        """Return whether the machine is reserved for the recording with this output prefix.
-
-        :raises NightError: the machine does not answer
-        """
-        free = str(_parse(self._ask(_READ, str(CLAIM))).get("free", ""))
-        try:
-            return prefix in shlex.split(free)
-        except ValueError:
-            return False
 
     def _ask(self, script: str, *arguments: str) -> str:
         try:

@@ -391,7 +391,6 @@ def _record(context: Context, name: str, kernels: tuple[NightKernel, ...], boots
     context.check_hours()
     prefix = context.file(name)
     if read_boots(prefix) is None:
-        _free(context, prefix)
         words = _ab(context, prefix, kernels, boots)
     else:
         words = ["ab", "continue", "-o", str(prefix)]
@@ -431,15 +430,6 @@ def _judge_end(context: Context, name: str, made: Boots | None, counted: str) ->
     # A recording that is over does not go on.
     kind = Failed if made is not None and made.is_over else NightError
     raise kind(text if counted in text else f"{text} ({counted} recorded)")
-
-
-def _free(context: Context, prefix: Path) -> None:
-    """Release the machine from a recording that was killed before its state was written.
-
-    :raises NightError: the machine does not answer
-    """
-    if context.target.is_claimed_by(str(prefix)):
-        context.commands.schedperf("stop", ["ab", "stop", "--on", context.job.machine.reach])
 
 
 def _ab(context: Context, prefix: Path, kernels: tuple[NightKernel, ...], boots: int) -> list[str]:

@@ -195,6 +195,9 @@ def test_boots_are_added_to_the_bundle_of_one_kernel(
     assert "schedperf: 1 boot recorded in" in errors
     assert len(open_bundle(bundle).boots) == 3
     assert len({run.session for run in open_bundle(bundle).runs}) == 2
+    recording = read_recording(open_bundle(bundle))
+    assert recording.boots is not None
+    assert recording.boots.names == ("new",)
     before = bundle.read_bytes()
     (machine.folder / "broken").write_text("two\n")
     controller = machine.start(*_of_one_kernel(tmp_path, 1))

@@ -379,6 +379,27 @@ def test_guests_need_the_images_of_their_kernels(
     assert "a/bzImage: no such file (expected the kernel image of base); build or copy it" in err
 
 
+def test_a_kernel_that_was_booted_alone_is_booted_again(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["schedperf", "ab", "-o", "/home/me/", "--append", "--kernel", "base=6.1.0-1-amd64"]
+    command += ["--on", "ssh:root@lab", "--", "no-such-program"]
+    bundles(
+        {
+            "host": here,
+            "workload": "no-such-program",
+            "manifest": {"recordings": [{"command": command}]},
+        },
+        {},
+    )
+    status, out, _ = rerun(capsys, "base.tar", "--print")
+    assert status == 0
+    assert out == (
+        "schedperf ab -o rerun/ --append --kernel base=6.1.0-1-amd64 --on ssh:root@lab -- "
+        "no-such-program\n"
+    )
+
+
 def booted(tmp_path: Path, *options: str) -> Facts:
     words = [
         *("--kernel", "base=6.1.0-1-amd64", "--kernel", "new=6.1.0-2-amd64"),
@@ -407,7 +428,7 @@ def test_kernels_that_were_booted_are_booted_again(
     assert rerun(capsys, "new.tar", "--print")[1] == out
     status, _, err = rerun(capsys, "base.tar", "new.tar", "--append", "--print")
     assert status == 2
-    assert "--append: `ab --kernel` only writes new bundles" in err
+    assert "--append: boots of `ab --kernel` are added by `schedperf ab --append`" in err
     bundles({"host": here, **facts}, {"host": here, **booted(tmp_path, "--resume")})
     status, _, err = rerun(capsys, "base.tar", "new.tar", "--print")
     assert status == 2

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a night asks its machine: kernels, the proof of its boots, a program, its reservation."""
+"""What a night asks its machine: kernels, the proof of its boots, a program."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     shell.chmod(0o755)
     monkeypatch.setenv("SCHEDPERF_SSH", str(shell))
     monkeypatch.setattr(machine, "PROOF", tmp_path / "proof.json")
-    monkeypatch.setattr(machine, "CLAIM", tmp_path / "claim.json")
     return Target("ssh:lab")
 
 
@@ -64,16 +62,6 @@ def test_program(target: Target, tmp_path: Path) -> None:
     assert target.hash_of(str(program)) != first
     with pytest.raises(NightError, match="no such program"):
         target.hash_of("$(reboot)")
-
-
-def test_reservation(target: Target, tmp_path: Path) -> None:
-    assert not target.is_claimed_by("/srv/nights/2026-11-27/night")
-    free = "schedperf ab stop -o /srv/nights/2026-11-27/night"
-    (tmp_path / "claim.json").write_text(json.dumps({"session": "1", "free": free}))
-    assert target.is_claimed_by("/srv/nights/2026-11-27/night")
-    assert not target.is_claimed_by("/srv/nights/2026-11-27/retest")
-    (tmp_path / "claim.json").write_text('{"free": "\'"}')
-    assert not target.is_claimed_by("/srv")
 
 
 def test_installed_kernels(target: Target) -> None:
