@@ -245,7 +245,6 @@ def _refuse_guests(
                 f"--{name}: cannot be combined with --boot {GUESTS}, because guests record one "
                 f"setting per command; omit --{name}, and use `schedperf vm --setup`"
             )
-    append = ["--add-boots"] if options.append else []
     words = [
         *(
             word
@@ -259,7 +258,7 @@ def _refuse_guests(
             for word in ("--source", f"{name}={format_source(source)}")
         ),
         *("--output", options.output),
-        *append,
+        *(["--add-boots"] if options.append else []),
         *without_boots(arguments),
     ]
     said = format_template(["schedperf", "vm", *words, "--", *command])
@@ -470,10 +469,11 @@ def _abandon(folder: Path, target: Target, state: State) -> None:
 
     :raises Unreachable: the target does not answer; the files are kept
     """
-    if isinstance(target, Here):
-        with contextlib.suppress(RecordError):
+    with contextlib.suppress(RecordError):
+        # The recorder may be that of another session.
+        if isinstance(target, Here) and target.act("look")["claim"] == state.session:
+            target.uninstall()
             unit.remove()
-        target.uninstall()
     with contextlib.suppress(RecordError):
         target.act("release", state.session)
     with contextlib.suppress(OSError):

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Install built kernels on a real machine, and boot and record one of them per visit.
+"""Install kernels on a real machine, and boot and record one of them per visit.
 
 A visit is a recording of ``ab --kernel --append`` with one kernel: each of its boots is added to
 the kernel's bundle. Its state is beside the bundles, so that a visit that was interrupted goes on
 at the next call. A site's program installs the kernels.
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
+from schedperf.inputs.git import Commit, Repository
+from schedperf.lab.bisect.search import Untestable
 from schedperf.lab.build import run_logged
 from schedperf.model.errors import InputError
 from schedperf_collectors.boots.engine import DOES_NOT_BOOT
@@ -28,34 +30,10 @@ _BY_SIGNAL = 128
 Run = Callable[[Sequence[str]], int]
 
 
-class NotBooted(Exception):
-    """A kernel does not boot on the machine.
-
-    :param reason: one line
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 class NotNow(InputError):
     """The machine does not answer, or a signal asked to end; the next call goes on."""
 
     exit_status = TRY_AGAIN
-
-
-class Built(Struct, frozen=True, kw_only=True):
-    """A built kernel.
-
-    :param folder: directory of the result of its build
-    :param commit: full hash
-    :param source: its commit, as for ``record --source``; None if not given
-    """
-
-    folder: Path
-    commit: str
-    source: Mapping[str, Any] | None = None
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -63,9 +41,9 @@ class Site(Struct, frozen=True, kw_only=True):
 
     :param target: ``ssh:HOST`` or ``ssh:HOST:PORT``
     :param install: shell command that installs a kernel on the target and prints its release as its
-        last line. It runs before each visit, with ``SCHEDPERF_OUT`` (:attr:`Built.folder`),
-        ``SCHEDPERF_COMMIT`` and ``SCHEDPERF_TARGET`` (the host of the target), and may find the
-        kernel installed. Exit status 75 means that it cannot do so now
+        last line. It runs before each visit, with ``SCHEDPERF_OUT`` (directory of what the commit
+        built), ``SCHEDPERF_COMMIT`` and ``SCHEDPERF_TARGET`` (the host of the target), and may find
+        the kernel installed. Exit status 75 means that it cannot do so now
     :param install_limit_s: time limit of the command, in s
     :param options: options of ``ab``: for the boots, e.g. ``--boot``, and for the runs, e.g. ``-n``
     :param command: the workload
@@ -81,55 +59,61 @@ class Site(Struct, frozen=True, kw_only=True):
 class Hardware:
     """A real machine that is reached by ssh.
 
+    :param repository: describes the commits
     :param run: runs the recorder
     :raises InputError: the target has another form
     """
 
-    def __init__(self, site: Site, run: Run) -> None:
+    def __init__(self, site: Site, repository: Repository, run: Run) -> None:
         self._site = site
+        self._repository = repository
         self._run = run
         try:
             self._host = parse_host(site.target).host
         except RecordError as error:
             raise InputError(f"--on: {error}") from error
 
-    def boot(self, kernel: Built, boots: int, bundle: Path) -> None:
+    def boot(self, commit: Commit, built: Path, boots: int, bundle: Path) -> None:
         """Boot a kernel several times, record each boot, and add the boots to its bundle.
 
-        If the last visit to these bundles was interrupted, it goes on instead if it is of this
-        bundle, with the number of boots that it was started with; else it is stopped, and its
-        finished runs are kept. So the boots of a bundle are those that it contains after the call.
-
-        :param bundle: path ``NAME.tar``; one visit at a time writes to its directory. It is created
-            if it is missing
-        :raises NotBooted: the kernel does not boot; boots that are recorded stay in the bundle
-        :raises NotNow: the visit was interrupted or could not begin; call again
+        :param built: directory of what the commit built
+        :param bundle: path ``NAME.tar``; one visit at a time writes to its directory
+        :raises Untestable: the kernel does not boot; boots that are recorded stay in the bundle
+        :raises NotNow: the visit was interrupted or could not begin; it can be repeated
         :raises InputError: the kernel cannot be installed, or the recording failed
         """
-        name, output = bundle.stem, f"{bundle.parent.absolute()}/"
+        name, output = bundle.stem, _output(bundle)
         if bundle.suffix != ".tar" or not NAME.match(name):
             raise InputError(f"{bundle}: invalid name of a bundle (expected e.g. 0123456789ab.tar)")
-        visit = _read_visit(output)
-        if visit is not None and visit.phase != OVER:
-            if visit.kernels[0].name == name:
-                self._record(["continue", "-o", output], output)
-                return
-            self._record(["stop", "-o", output], output)
-        self._record(self._new_visit(kernel, boots, name, output), output)
-
-    def _new_visit(self, kernel: Built, boots: int, name: str, output: str) -> list[str]:
-        """Install a kernel; return the arguments of ``ab`` that begin a visit."""
+        self.recover(bundle)
+        release = self._install(commit, built, bundle.with_suffix(".install.log"))
+        source = format_source(self._repository.describe(commit.hash))
         site = self._site
-        release = self._install(kernel, Path(f"{output}{name}.install.log"))
-        source = []
-        if kernel.source is not None:
-            source = ["--source", f"{name}={format_source(kernel.source)}"]
-        return [
-            *("--append", "-o", output, "--kernel", f"{name}={release}", "--boots", str(boots)),
-            *("--on", site.target, *source, *site.options, "--", *site.command),
-        ]
+        self._record(
+            [
+                *("--append", "-o", output, "--kernel", f"{name}={release}"),
+                *("--boots", str(boots), "--on", site.target, "--source", f"{name}={source}"),
+                *(*site.options, "--", *site.command),
+            ],
+            output,
+        )
 
-    def _install(self, kernel: Built, log: Path) -> str:
+    def recover(self, bundle: Path) -> None:
+        """Finish the visit of a bundle that was interrupted; stop one of another bundle.
+
+        :raises NotNow: the machine does not answer, or a signal asked to end
+        :raises InputError: the recording failed, or its state is damaged
+        """
+        output = _output(bundle)
+        visit = _read_visit(output)
+        if visit is None or visit.phase == OVER:
+            return
+        action = "continue" if visit.kernels[0].name == bundle.stem else "stop"
+        # The next visit finds again that a kernel does not boot.
+        with contextlib.suppress(Untestable):
+            self._record([action, "-o", output], output)
+
+    def _install(self, commit: Commit, built: Path, log: Path) -> str:
         """Install a kernel; return its release.
 
         :raises NotNow: the command cannot install it now
@@ -139,8 +123,8 @@ class Hardware:
         site = self._site
         environment = {
             **os.environ,
-            "SCHEDPERF_OUT": str(kernel.folder.absolute()),
-            "SCHEDPERF_COMMIT": kernel.commit,
+            "SCHEDPERF_OUT": str(built.absolute()),
+            "SCHEDPERF_COMMIT": commit.hash,
             "SCHEDPERF_TARGET": self._host,
         }
         try:
@@ -169,7 +153,7 @@ class Hardware:
     def _record(self, words: Sequence[str], output: str) -> None:
         """Run ``ab`` for a visit.
 
-        :raises NotBooted: the kernel does not boot
+        :raises Untestable: the kernel does not boot
         :raises NotNow: ``ab`` can go on later
         :raises InputError: ``ab`` failed; it has printed why
         """
@@ -180,11 +164,15 @@ class Hardware:
             raise NotNow(f"{self._site.target}: interrupted; repeat the command to go on")
         visit = _read_visit(output)
         if status == DOES_NOT_BOOT and visit is not None and visit.kernels[0].gave_up is not None:
-            raise NotBooted(visit.kernels[0].gave_up)
+            raise Untestable(visit.kernels[0].gave_up)
         raise InputError(
             f"{self._site.target}: `schedperf ab` failed (exit status {status}); see its message "
             "above"
         )
+
+
+def _output(bundle: Path) -> str:
+    return f"{bundle.parent.absolute()}/"
 
 
 def _read_visit(output: str) -> State | None:

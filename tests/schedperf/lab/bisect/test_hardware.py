@@ -7,11 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from schedperf.inputs.bundle.open import open_bundle
-from schedperf.lab.bisect.hardware import Built, Hardware, NotBooted, NotNow, Site
+from schedperf.inputs.git import Commit, Repository
+from schedperf.lab.bisect.hardware import Hardware, NotNow, Site
+from schedperf.lab.bisect.search import Machine as AnyMachine
+from schedperf.lab.bisect.search import Untestable
 from schedperf.model.errors import InputError
 from schedperf_collectors.boots.engine import DOES_NOT_BOOT
 from schedperf_collectors.boots.state import (
@@ -26,8 +30,8 @@ from schedperf_collectors.boots.state import (
 )
 from schedperf_collectors.machine.errors import TRY_AGAIN
 from tests.collectors.boots.test_machine import HOOK, ProcessMachine
+from tests.git_repository import init_git
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INSTALL = (
     'echo "$SCHEDPERF_TARGET $SCHEDPERF_COMMIT $SCHEDPERF_OUT"; echo installing >&2; echo 6.1-g0'
 )
@@ -45,23 +49,36 @@ class Ab:
         return self.statuses.pop(0) if self.statuses else 0
 
 
-def hardware(run: Ab, install: str = INSTALL, target: str = "ssh:root@lab:22") -> Hardware:
-    site = Site(
-        target=target,
-        install=install,
-        install_limit_s=0.5 if "sleep" in install else 60,
-        options=("--boot", "grub-reboot", "-n", "2"),
-        command=("hackbench", "-g", "2"),
-    )
-    return Hardware(site, run)
+class Lab(NamedTuple):
+    """A commit, what it built, and its bundle."""
+
+    repository: Repository
+    commit: Commit
+    built: Path
+
+    def boot(
+        self, run: Ab, bundle: Path, *, install: str = INSTALL, target: str = "ssh:root@lab:22"
+    ) -> None:
+        """Boot it once."""
+        site = Site(
+            target=target,
+            install=install,
+            install_limit_s=0.5 if "sleep" in install else 60,
+            options=("--boot", "grub-reboot", "-n", "2"),
+            command=("hackbench", "-g", "2"),
+        )
+        machine: AnyMachine = Hardware(site, self.repository, run)
+        machine.boot(self.commit, self.built, 3, bundle)
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> Built:
-    """Return a kernel whose build left an empty directory."""
-    folder = tmp_path / "built"
-    folder.mkdir()
-    return Built(folder=folder, commit=COMMIT)
+def lab(tmp_path: Path) -> Lab:
+    """Return a lab with a repository of one commit."""
+    (tmp_path / "built").mkdir()
+    git = init_git(tmp_path / "linux")
+    git("commit", "-q", "--allow-empty", "-m", "sched: begin")
+    commit = Commit(hash=git("rev-parse", "HEAD"), subject="sched: begin")
+    return Lab(Repository(tmp_path / "linux"), commit, tmp_path / "built")
 
 
 def leave_visit(folder: Path, name: str, phase: str, gave_up: str | None = None) -> None:
@@ -86,19 +103,20 @@ def leave_visit(folder: Path, name: str, phase: str, gave_up: str | None = None)
     Store(folder / FOLDER / STATE).write(state)
 
 
-def test_a_visit_installs_and_records_one_kernel(tmp_path: Path, built: Built) -> None:
+def test_a_visit_installs_and_records_one_kernel(tmp_path: Path, lab: Lab) -> None:
     run = Ab()
-    kernel = Built(folder=built.folder, commit=COMMIT, source={"commit": COMMIT})
-    hardware(run).boot(kernel, 3, tmp_path / "0123.tar")
-    assert run.calls == [
-        [
-            *("ab", "--append", "-o", f"{tmp_path}/", "--kernel", "0123=6.1-g0", "--boots", "3"),
-            *("--on", "ssh:root@lab:22", "--source", f'0123={{"commit": "{COMMIT}"}}'),
-            *("--boot", "grub-reboot", "-n", "2", "--", "hackbench", "-g", "2"),
-        ]
+    lab.boot(run, tmp_path / "0123.tar")
+    (words,) = run.calls
+    source = words.pop(words.index("--source") + 1)
+    assert words == [
+        *("ab", "--append", "-o", f"{tmp_path}/", "--kernel", "0123=6.1-g0", "--boots", "3"),
+        *("--on", "ssh:root@lab:22", "--source"),
+        *("--boot", "grub-reboot", "-n", "2", "--", "hackbench", "-g", "2"),
     ]
+    name, _, described = source.partition("=")
+    assert (name, json.loads(described)["commit"]) == ("0123", lab.commit.hash)
     log = (tmp_path / "0123.install.log").read_text()
-    assert log == f"root@lab {COMMIT} {built.folder}\ninstalling\n6.1-g0\n"
+    assert log == f"root@lab {lab.commit.hash} {lab.built}\ninstalling\n6.1-g0\n"
 
 
 @pytest.mark.parametrize(
@@ -115,11 +133,11 @@ def test_a_visit_installs_and_records_one_kernel(tmp_path: Path, built: Built) -
     ],
 )
 def test_install_hooks_that_fail_are_one_line(
-    tmp_path: Path, built: Built, install: str, kind: type[InputError], said: str
+    tmp_path: Path, lab: Lab, install: str, kind: type[InputError], said: str
 ) -> None:
     run = Ab()
     with pytest.raises(InputError) as failed:
-        hardware(run, install).boot(built, 1, tmp_path / "a.tar")
+        lab.boot(run, tmp_path / "a.tar", install=install)
     assert type(failed.value) is kind
     text = str(failed.value)
     assert text.startswith(f"--install: {said}")
@@ -129,43 +147,47 @@ def test_install_hooks_that_fail_are_one_line(
     assert run.calls == []
 
 
-def test_a_full_disk_is_one_line(tmp_path: Path, built: Built) -> None:
+def test_a_full_disk_is_one_line(tmp_path: Path, lab: Lab) -> None:
     (tmp_path / "a.install.log").symlink_to("/dev/full")
     with pytest.raises(InputError, match="no space left on device; free space there") as failed:
-        hardware(Ab()).boot(built, 1, tmp_path / "a.tar")
+        lab.boot(Ab(), tmp_path / "a.tar")
     assert str(failed.value).isprintable()
 
 
-def test_an_interrupted_visit_goes_on_without_another_install(tmp_path: Path, built: Built) -> None:
-    leave_visit(tmp_path, "a", RECORD)
-    run = Ab()
-    hardware(run, "exit 1").boot(built, 7, tmp_path / "a.tar")
-    assert run.calls == [["ab", "continue", "-o", f"{tmp_path}/"]]
+@pytest.mark.parametrize("status", [0, DOES_NOT_BOOT])
+def test_an_interrupted_visit_goes_on_before_the_next_one(
+    tmp_path: Path, lab: Lab, status: int
+) -> None:
+    leave_visit(tmp_path, "a", RECORD, "did not boot: panic" if status else None)
+    run = Ab(status)
+    lab.boot(run, tmp_path / "a.tar")
+    assert run.calls[0] == ["ab", "continue", "-o", f"{tmp_path}/"]
+    assert run.calls[1][:2] == ["ab", "--append"]
 
 
-def test_an_interrupted_visit_of_another_commit_is_stopped(tmp_path: Path, built: Built) -> None:
+def test_an_interrupted_visit_of_another_commit_is_stopped(tmp_path: Path, lab: Lab) -> None:
     leave_visit(tmp_path, "a", RECORD)
     run = Ab()
-    hardware(run).boot(built, 1, tmp_path / "b.tar")
+    lab.boot(run, tmp_path / "b.tar")
     assert run.calls[0] == ["ab", "stop", "-o", f"{tmp_path}/"]
     assert "b=6.1-g0" in run.calls[1]
     stuck = Ab(TRY_AGAIN)
     with pytest.raises(NotNow):
-        hardware(stuck).boot(built, 1, tmp_path / "b.tar")
+        lab.boot(stuck, tmp_path / "b.tar")
     assert len(stuck.calls) == 1
 
 
 @pytest.mark.parametrize("status", [TRY_AGAIN, 130, 143, 137])
-def test_an_interrupted_recorder_can_go_on(tmp_path: Path, built: Built, status: int) -> None:
+def test_an_interrupted_recorder_can_go_on(tmp_path: Path, lab: Lab, status: int) -> None:
     with pytest.raises(NotNow) as later:
-        hardware(Ab(status)).boot(built, 1, tmp_path / "a.tar")
+        lab.boot(Ab(status), tmp_path / "a.tar")
     assert later.value.exit_status == TRY_AGAIN
 
 
 @pytest.mark.parametrize(
     ("status", "gave_up", "kind", "said"),
     [
-        (DOES_NOT_BOOT, "did not boot: panic", NotBooted, "did not boot: panic"),
+        (DOES_NOT_BOOT, "did not boot: panic", Untestable, "did not boot: panic"),
         # A recorder whose state says nothing else has failed.
         (DOES_NOT_BOOT, None, InputError, "`schedperf ab` failed (exit status 3)"),
         (1, "did not boot: panic", InputError, "`schedperf ab` failed (exit status 1)"),
@@ -174,7 +196,7 @@ def test_an_interrupted_recorder_can_go_on(tmp_path: Path, built: Built, status:
 )
 def test_only_a_kernel_that_does_not_boot_can_be_skipped(
     tmp_path: Path,
-    built: Built,
+    lab: Lab,
     *,
     status: int,
     gave_up: str | None,
@@ -183,31 +205,31 @@ def test_only_a_kernel_that_does_not_boot_can_be_skipped(
 ) -> None:
     leave_visit(tmp_path, "a", OVER, gave_up)
     with pytest.raises(kind) as failed:
-        hardware(Ab(status)).boot(built, 1, tmp_path / "a.tar")
+        lab.boot(Ab(status), tmp_path / "a.tar")
     assert type(failed.value) is kind
     assert said in str(failed.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\0" * 100, json.dumps({"version": 1})])
-def test_a_damaged_state_is_one_line(tmp_path: Path, built: Built, text: str) -> None:
+def test_a_damaged_state_is_one_line(tmp_path: Path, lab: Lab, text: str) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / STATE).write_text(text)
     run = Ab()
     with pytest.raises(InputError, match="damaged state file") as failed:
-        hardware(run).boot(built, 1, tmp_path / "a.tar")
+        lab.boot(run, tmp_path / "a.tar")
     assert str(failed.value).isprintable()
     assert run.calls == []
 
 
 @pytest.mark.parametrize("name", ["a.tar.xz", "-a.tar", "a b.tar", ".tar", "a"])
-def test_names_that_ab_does_not_write_are_refused(tmp_path: Path, built: Built, name: str) -> None:
+def test_names_that_ab_does_not_write_are_refused(tmp_path: Path, lab: Lab, name: str) -> None:
     with pytest.raises(InputError, match="invalid name of a bundle"):
-        hardware(Ab()).boot(built, 1, tmp_path / name)
+        lab.boot(Ab(), tmp_path / name)
 
 
-def test_targets_without_ssh_are_refused() -> None:
+def test_targets_without_ssh_are_refused(tmp_path: Path, lab: Lab) -> None:
     with pytest.raises(InputError, match=r"--on: invalid target 'lab' \(expected ssh:HOST"):
-        hardware(Ab(), target="lab")
+        lab.boot(Ab(), tmp_path / "a.tar", target="lab")
 
 
 @pytest.fixture
@@ -223,7 +245,7 @@ def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
 @pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root")
 def test_boots_of_two_visits_are_in_one_bundle(
-    tmp_path: Path, built: Built, machine: ProcessMachine
+    tmp_path: Path, lab: Lab, machine: ProcessMachine
 ) -> None:
     def run(arguments: Sequence[str]) -> int:
         command = [sys.executable, "-m", "schedperf_collectors", *arguments]
@@ -241,12 +263,12 @@ def test_boots_of_two_visits_are_in_one_bundle(
         ),
         command=("true",),
     )
-    lab, bundle = Hardware(site, run), tmp_path / "two.tar"
-    lab.boot(built, 1, bundle)
-    lab.boot(built, 1, bundle)
+    hardware, bundle = Hardware(site, lab.repository, run), tmp_path / "two.tar"
+    hardware.boot(lab.commit, lab.built, 1, bundle)
+    hardware.boot(lab.commit, lab.built, 1, bundle)
     boots = open_bundle(bundle).boots
     assert [boot.host.kernel.release for boot in boots] == ["two", "two"]
     (machine.folder / "broken").write_text("two\n")
-    with pytest.raises(NotBooted, match="did not boot: one booted, expected two"):
-        lab.boot(built, 1, bundle)
+    with pytest.raises(Untestable, match="did not boot: one booted, expected two"):
+        hardware.boot(lab.commit, lab.built, 1, bundle)
     assert len(open_bundle(bundle).boots) == 2
