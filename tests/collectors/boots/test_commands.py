@@ -198,7 +198,7 @@ esac
 """
 
 
-@pytest.mark.parametrize("fails", ["check", "install", "unit"])
+@pytest.mark.parametrize("fails", ["check", "claim", "install", "unit"])
 def test_a_start_on_this_machine_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
@@ -230,12 +230,20 @@ def test_a_start_on_this_machine_that_fails_leaves_nothing(
     elif fails == "install":
         home.mkdir()
         (home / "recorder").write_text("not a directory")
+    elif fails == "claim":
+        (home / "recorder").mkdir(parents=True)
+        (home / "claim.json").write_text('{"session": "of another controller"}')
     with pytest.raises(RecordError) as error:
         _run(["ab", "-o", f"{tmp_path}/x", *kernels, "--", "true"])
-    said = {"check": "no entry; add one", "install": f"{home}/recorder", "unit": "no/unit"}
+    said = {
+        "check": "no entry; add one",
+        "claim": "another recording uses this machine",
+        "install": f"{home}/recorder",
+        "unit": "no/unit",
+    }
     assert said[fails] in str(error.value)
-    left = [path.name for path in home.iterdir()]
-    assert left == (["recorder"] if fails == "install" else [])
+    left = {"claim": ["claim.json", "recorder"], "install": ["recorder"]}
+    assert sorted(path.name for path in home.iterdir()) == left.get(fails, [])
 
 
 def _write_bundle(
