@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record a command with what commits build, on this machine or in guests."""
+"""Record a command with what commits build: here, in guests, or on a machine reached by ssh."""
 
 import fcntl
 import os
@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from msgspec.structs import replace
 
@@ -34,6 +35,52 @@ _LONGEST_ERROR = 300
 _LONGEST_LABEL = 40
 
 
+class Recorder:
+    """Runs schedperf in another process, one at a time, even if a search was killed.
+
+    :param lock: path of a file that is locked while it runs
+    """
+
+    def __init__(self, lock: Path) -> None:
+        self._lock = lock
+
+    def run(self, arguments: Sequence[str], folder: Path, log: Path | None) -> int:
+        """Run a command of schedperf to its end; return its exit status, -N after signal N.
+
+        :param folder: working directory
+        :param log: file for its output; None to print its messages, and to discard its stdout
+        :raises InputError: it cannot be started
+        """
+        command = [sys.executable, "-m", "schedperf", *arguments]
+        with self.alone() as lock:
+            if log is None:
+                return _run(command, folder, lock, subprocess.DEVNULL, None)
+            with log.open("ab") as file:
+                return _run(command, folder, lock, file, file)
+
+    @contextmanager
+    def alone(self) -> Iterator[int]:
+        """Wait until no process of a killed search is left; yield the descriptor of the lock.
+
+        :raises InputError: one is left for long, or a file cannot be opened
+        """
+        until = time.monotonic() + _ENDS_WITHIN_S
+        try:
+            with self._lock.open("ab") as file:
+                while not _try_lock(file.fileno()):
+                    if time.monotonic() > until:
+                        raise InputError(
+                            f"{self._lock}: the recorder of a killed search is still running; end "
+                            "it, and repeat the command"
+                        )
+                    time.sleep(_LOOK_AGAIN_S)
+                yield file.fileno()
+        except OSError as error:
+            raise InputError(
+                f"{error.filename or self._lock}: {explain(error)}; see `df`"
+            ) from None
+
+
 class Here:
     """Records a command on this machine, in the directory of what a commit built.
 
@@ -41,13 +88,12 @@ class Here:
 
     :param options: further options of ``record``
     :param words: the command
-    :param lock: path of a file that is locked while something is recorded
     """
 
-    def __init__(self, options: Sequence[str], words: Sequence[str], lock: Path) -> None:
+    def __init__(self, recorder: Recorder, options: Sequence[str], words: Sequence[str]) -> None:
+        self._recorder = recorder
         self._options = options
         self._words = words
-        self._lock = lock
 
     def boot(self, commit: Commit, built: Path, boots: int, bundle: Path) -> None:
         """Run the command in some processes, one after the other, and add the runs to a bundle.
@@ -62,10 +108,9 @@ class Here:
         # Bundles describe the commit of the kernel, which is another repository's.
         label = f"--label={commit.hash[:_HASH_DIGITS]}"
         target = [f"--append={bundle}"] if bundle.exists() else [f"--output={bundle}", label]
-        command = [sys.executable, "-m", "schedperf", "record", *target, f"-n={boots}"]
+        arguments = ["record", *target, f"-n={boots}", *self._options, "--", *self._words]
         log = bundle.with_suffix(".log")
-        with self._alone() as lock:
-            status = _run([*command, *self._options, "--", *self._words], built, log, lock)
+        status = self._recorder.run(arguments, built, log)
         if status == _USAGE and _size(bundle) != before:
             raise Untestable(f"does not run: {_last_error(log)}")
         if status == _USAGE:
@@ -82,31 +127,11 @@ class Here:
 
         :raises InputError: it cannot be read or written, or is being recorded
         """
-        with self._alone():
+        with self._recorder.alone():
             try:
                 recover(bundle)
             except RecordError as error:
                 raise InputError(str(error)) from None
-
-    @contextmanager
-    def _alone(self) -> Iterator[int]:
-        """Wait until no recorder of a killed search is left; yield the descriptor of the lock.
-
-        :raises InputError: one is left for long, or the lock cannot be opened
-        """
-        until = time.monotonic() + _ENDS_WITHIN_S
-        try:
-            with self._lock.open("ab") as file:
-                while not _try_lock(file.fileno()):
-                    if time.monotonic() > until:
-                        raise InputError(
-                            f"{self._lock}: the recorder of a killed search is still running; end "
-                            "it, and repeat the command"
-                        )
-                    time.sleep(_LOOK_AGAIN_S)
-                yield file.fileno()
-        except OSError as error:
-            raise InputError(f"{self._lock}: {explain(error)}; see `df`") from None
 
 
 class Guests:
@@ -145,28 +170,30 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _run(command: Sequence[str], folder: Path, log: Path, lock: int) -> int:
+def _run(
+    command: Sequence[str],
+    folder: Path,
+    lock: int,
+    stdout: int | IO[bytes],
+    stderr: IO[bytes] | None,
+) -> int:
     """Run a command to its end; return its exit status, -N after signal N.
 
     :param lock: descriptor that the command inherits, so that it holds the lock as long as it runs
-    :raises InputError: it cannot be started
+    :raises OSError: it cannot be started
     """
     parent = os.getpid()
-    try:
-        with log.open("ab") as file:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                pass_fds=(lock,),
-                process_group=0,
-                # If the search is killed, the recorder must not go on recording.
-                preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only
-            )
-    except OSError as error:
-        raise InputError(f"{error.filename or log}: {explain(error)}; see `df`") from None
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=(lock,),
+        process_group=0,
+        # If the search is killed, the recorder must not go on recording.
+        preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only
+    )
     try:
         return process.wait()
     except BaseException:

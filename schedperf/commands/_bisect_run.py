@@ -15,23 +15,31 @@ from schedperf.commands._bisect_options import read_options, search_options
 from schedperf.commands._bisect_outputs import Outputs, result_options
 from schedperf.commands._given_words import KeepsWords
 from schedperf.commands._recipe import build_options, kernel_recipe
+from schedperf.commands._recorder import parameters
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
+from schedperf_collectors.recorder.options import make_parser
 
 if TYPE_CHECKING:
     from schedperf.inputs.git import Repository
     from schedperf.lab.bisect.judge import Range
     from schedperf.lab.bisect.search import Machine
-    from schedperf.lab.bisect.store import Store
+    from schedperf.lab.bisect.store import Place, Store
     from schedperf.lab.build import Recipe
 
 _AGAIN = 75
+_INSTALL_LIMIT_S = 900.0
+# Options of `ab --kernel` that say how machines boot.
+_OF_BOOTS = ("boot", "boot_limit", "settle", "power", "console")
 _HASH_DIGITS = 12
 
 EPILOG = """\b
 Examples:
   schedperf bisect run --good v6.18 --bad tip/master --repo linux \\
      --config kvm.config --in vm -n 3 -o search -- hackbench -l 100 -g 2
+  schedperf bisect run --good v6.18 --bad tip/master --repo linux \\
+     --build ./build --on ssh:root@lab1 --install ./install -n 3 -o search \\
+     -- hackbench -l 500 -g 2
   schedperf bisect run --good v1.2 --bad main --repo prog --in here \\
      --build 'make && cp prog "$SCHEDPERF_OUT"' -o search -- ./prog
 """
@@ -39,9 +47,17 @@ Examples:
 
 @click.command(name="run", cls=KeepsWords, epilog=EPILOG)
 @search_options
-@click.option("--in", "place", type=click.Choice(["vm", "here"]), required=True,
+@click.option("--in", "inside", type=click.Choice(["vm", "here"]),
               help="Boot the kernels in virtual machines; or run what commits build on this "
                    "machine, without boots: runs count as boots.")  # fmt: skip
+@click.option("--on", metavar="ssh:HOST",
+              help="Install and boot the kernels on this machine, by ssh.")  # fmt: skip
+@click.option("--install", metavar="CMD",
+              help="With --on: install the kernel of $SCHEDPERF_OUT on $SCHEDPERF_TARGET by this "
+                   "shell command, which prints its release last.")  # fmt: skip
+@click.option("--install-timeout", metavar="S", type=click.FloatRange(min=1),
+              default=_INSTALL_LIMIT_S, show_default=True,
+              help="Kill an installation after S seconds.")  # fmt: skip
 @build_options
 @click.option("--result", metavar="NAME",
               help="Name the result that decides.  [default: the only primary one]")  # fmt: skip
@@ -61,13 +77,14 @@ def run(ctx: click.Context, /, **options: Any) -> int:
     Exit status: 0 a commit is named, 1 good and bad do not differ, 2 usage or input error, 3 no
     commit is named although good and bad differ, 75 interrupted or stopped: run it again.
     """
+    from schedperf.commands._bisect_culprit import keep_culprits  # noqa: PLC0415 # as above
     from schedperf.commands._bisect_screen import EXIT_STATUSES, Screen  # noqa: PLC0415 # --help stays fast
-    from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
+    from schedperf.inputs.git import Repository  # noqa: PLC0415
     from schedperf.lab.bisect.search import Search  # noqa: PLC0415
     from schedperf.lab.bisect.store import Store  # noqa: PLC0415
     from schedperf.lab.build import Builder  # noqa: PLC0415
 
-    _check_options(ctx, options)
+    options["place"] = _check_options(ctx, options)
     store = Store(options["output"])
     outputs = Outputs(options, options["output"])
     with outputs.opened() as write:
@@ -92,36 +109,50 @@ def run(ctx: click.Context, /, **options: Any) -> int:
                 shutil.rmtree(store.work, ignore_errors=True)
         write(document)
     outputs.print(document)
+    if document.next is None and options["place"] != "here":
+        keep_culprits(document, store, options["repo"])
     if outputs.printed is None:
         screen.print_commands(document, store)
     return EXIT_STATUSES[document.status]
 
 
-def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    """Check that a command is given, and that no option of guests is given without guests.
+def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> "Place":
+    """Return where the command runs.
 
-    :raises InputError: an option does not fit, or a command is missing
+    :raises InputError: a command or a place is missing, or an option belongs to another place
     """
     if not options["command_line"]:
         raise InputError("no command given; put it at the end, after --")
-    if options["place"] == "vm":
-        return
-    of_guests = {parameter.name for parameter in _guest_parameters()}
+    if (options["inside"] is None) == (options["on"] is None):
+        raise InputError(
+            "--in, --on: expected one of them (--in here, --in vm or --on ssh:HOST); say where the "
+            "command runs"
+        )
+    place: Place = "ssh" if options["inside"] is None else options["inside"]
     for parameter in ctx.command.params:
         name = parameter.name or ""
+        places = _PLACES.get(name)
         is_given = ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if is_given and name in of_guests and not name.startswith("_"):
-            raise InputError(f"{parameter.opts[0]}: given with --in here; leave it out")
-    if options["build"] is None:
+        if is_given and places is not None and place not in places:
+            used = " or ".join(_PLACE_OPTIONS[each] for each in places)
+            raise InputError(f"{parameter.opts[0]}: given without {used}; leave it out")
+    if place == "here" and options["build"] is None:
         raise InputError(
             "--build: missing (expected a command that writes what is run to $SCHEDPERF_OUT); add "
             "e.g. --build 'make && cp prog \"$SCHEDPERF_OUT\"'"
         )
+    if place == "ssh" and options["install"] is None:
+        raise InputError(
+            "--install: missing (expected a command that installs $SCHEDPERF_OUT on "
+            "$SCHEDPERF_TARGET and prints the release); docs/bisect.md has an example"
+        )
+    return place
 
 
 def _recipe(options: Mapping[str, Any]) -> "Recipe":
     recipe = kernel_recipe(options)
-    return replace(recipe, makes_kernel=False) if options["place"] == "here" else recipe
+    # What is installed on a machine may be a package.
+    return recipe if options["place"] == "vm" else replace(recipe, makes_kernel=False)
 
 
 def _begin(
@@ -146,6 +177,7 @@ def _begin(
         bad=repository.resolve(options["bad"]),
         search=read_options(options),
         place=options["place"],
+        target=options["on"] or "",
         result=options["result"],
         build=recipe.key(),
         recording=_given_options(ctx),
@@ -184,17 +216,28 @@ def _given_options(ctx: click.Context) -> tuple[str, ...]:
 def _machine(
     ctx: click.Context, options: Mapping[str, Any], repository: "Repository", store: "Store"
 ) -> "Machine":
-    from schedperf.commands._bisect_machines import Guests, Here  # noqa: PLC0415 # as above
+    from schedperf.commands._bisect_machines import Guests, Here, Recorder  # noqa: PLC0415 # as above
 
-    words = options["command_line"]
+    words, output = options["command_line"], store.bundles
+    if options["place"] == "vm":
+        guests = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
+        return Guests(guests, repository)
+    recorder = Recorder(store.folder / "recording")
+    recording = [f"--with={each}" for each in ctx.params["_collectors"]]
+    recording += [] if ctx.params["_instrumented"] is not None else ["--instrumented=0"]
+    recording += vm.recorder_words(ctx)
     if options["place"] == "here":
-        collectors = [f"--with={each}" for each in ctx.params["_collectors"]]
-        none = [] if ctx.params["_instrumented"] is not None else ["--instrumented=0"]
-        lock = store.folder / "recording"
-        return Here([*collectors, *none, *vm.recorder_words(ctx)], words, lock)
-    output = store.bundle("").parent
-    recorder = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
-    return Guests(recorder, repository)
+        return Here(recorder, recording, words)
+    from schedperf.lab.bisect.hardware import Hardware, Site  # noqa: PLC0415 # as above
+
+    site = Site(
+        target=options["on"],
+        install=options["install"],
+        install_limit_s=options["install_timeout"],
+        options=[f"-n={options['runs']}", *recording, *(["-q"] if options["quiet"] else [])],
+        command=words,
+    )
+    return Hardware(site, repository, lambda arguments: recorder.run(arguments, output, None))
 
 
 def _guest_parameters() -> Sequence[click.Parameter]:
@@ -202,4 +245,24 @@ def _guest_parameters() -> Sequence[click.Parameter]:
     return [parameter for parameter in vm.shared_parameters() if parameter.name != "boots"]
 
 
-run.params.extend(_guest_parameters())
+_OF_MACHINES = tuple(
+    parameters(
+        [option for option in make_parser("ab", "schedperf").options() if option.dest in _OF_BOOTS],
+        takes_command=False,
+    )
+)
+run.params.extend((*_guest_parameters(), *_OF_MACHINES))
+
+_PLACE_OPTIONS: Mapping["Place", str] = {"here": "--in here", "vm": "--in vm", "ssh": "--on"}
+# Places at which an option has an effect; others have one everywhere.
+_PLACES: Mapping[str, tuple["Place", ...]] = {
+    **{
+        parameter.name or "": ("vm",)
+        for parameter in _guest_parameters()
+        if not (parameter.name or "").startswith("_")
+    },
+    **{parameter.name or "": ("ssh",) for parameter in _OF_MACHINES},
+    "install": ("ssh",),
+    "install_timeout": ("ssh",),
+    "runs": ("vm", "ssh"),
+}

@@ -243,7 +243,7 @@ def _name(commit: Commit) -> str:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number > 1)}"
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _span(good: Commit, bad: Commit) -> str:

@@ -43,7 +43,7 @@ Hash = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 Text = Annotated[str, Meta(max_length=4096)]
 Seconds = Annotated[float, Meta(ge=0.0)]
 Value = Annotated[float, Meta(gt=0.0)]
-Place = Literal["here", "vm"]
+Place = Literal["here", "vm", "ssh"]
 Side = Literal["good", "bad"]
 
 
@@ -51,7 +51,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """What is searched, and how; a directory belongs to one request.
 
     :param repository: its absolute path
-    :param place: where the command runs: on this machine, or in guests
+    :param place: where the command runs: on this machine, in guests, or on another machine
+    :param target: that machine; "" for the others
     :param build: hash of the recipe
     :param recording: options of the recordings
     :param words: the command
@@ -63,6 +64,7 @@ class Request(Struct, frozen=True, kw_only=True):
     bad: Hash
     search: Options
     place: Place
+    target: Text
     result: Text | None
     build: Text
     recording: tuple[Text, ...]
@@ -154,6 +156,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
+        self.bundles = self.folder / "bundles"
         self.builds = self.folder / "builds"
         self.work = self.folder / "work"
 
@@ -168,7 +171,7 @@ class Store:
         """
         path = self.folder / _SEARCH
         try:
-            (self.folder / "bundles").mkdir(parents=True, exist_ok=True)
+            self.bundles.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 write_durably(path, to_json(request).encode())
         except OSError as error:
@@ -245,7 +248,7 @@ class Store:
 
     def bundle(self, commit: str) -> Path:
         """Return where the recordings of a commit are."""
-        return self.folder / "bundles" / f"{commit[:_HASH_DIGITS]}.tar"
+        return self.bundles / f"{commit[:_HASH_DIGITS]}.tar"
 
     @contextmanager
     def claimed(self) -> Iterator[None]:

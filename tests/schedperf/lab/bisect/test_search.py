@@ -175,6 +175,7 @@ def make_search(repository: Repository, make_bundle: MakeBundle, tmp_path: Path)
                 bad=span.commits[-1].hash,
                 search=Options(),
                 place=place,
+                target="",
                 result=result,
                 build=recipe.key(),
                 recording=(),

@@ -30,6 +30,7 @@ REQUEST = Request(
     bad=OTHER,
     search=Options(paths=("kernel/sched",)),
     place="here",
+    target="",
     result=None,
     build="0" * 64,
     recording=("-n=3",),
