@@ -17,6 +17,7 @@ from schedperf.commands.vm import GuestRecorder
 from schedperf.inputs.git import Commit, Repository
 from schedperf.lab.bisect.search import Untestable
 from schedperf.lab.build import read_built
+from schedperf.lab.group import signals_delayed
 from schedperf.lab.vm.session import KernelFailed
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
@@ -183,24 +184,31 @@ def _run(
     :raises OSError: it cannot be started
     """
     parent = os.getpid()
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        pass_fds=(lock,),
-        process_group=0,
-        # If the search is killed, the recorder must not go on recording.
-        preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only
-    )
-    try:
-        return process.wait()
-    except BaseException:
-        # The recorder keeps the finished runs.
-        process.terminate()
-        process.wait()
-        raise
+    with signals_delayed() as deliver:
+
+        def prepare() -> None:
+            # If the search is killed, the recorder must not go on recording.
+            end_with_parent(parent)
+            deliver()
+
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(lock,),
+            process_group=0,
+            preexec_fn=prepare,  # noqa: PLW1509 # this process has one thread
+        )
+        try:
+            deliver()
+            return process.wait()
+        except BaseException:
+            # The recorder keeps the finished runs.
+            process.terminate()
+            process.wait()
+            raise
 
 
 def _last_error(log: Path) -> str:

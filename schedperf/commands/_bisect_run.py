@@ -96,8 +96,8 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         with store.claimed():
             builder = Builder(repository.borrow(store.work), store.builds, recipe)
             try:
-                with vm.interruptible():
-                    document = Search(store, span, builder, machine, screen).run()
+                with vm.interruptible() as check:
+                    document = Search(store, span, builder, machine, screen).run(check)
             except vm.Interrupted:
                 click.echo(
                     f"schedperf: interrupted; finished boots are in {store.folder}; repeat the "

@@ -284,12 +284,16 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[Callable[[], None]]:
     """Raise Interrupted in the block on SIGINT, SIGTERM or SIGHUP, which ends a guest.
 
     Signals that are ignored already stay ignored. After the first signal, all are ignored, so that
     finished boots are kept.
+
+    :return: function that raises Interrupted if a signal has arrived; Python ignores exceptions
+        of handlers at some places, e.g. while it starts a program
     """
+    arrived: list[int] = []
     signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup ignores SIGHUP on purpose.
     before = {
@@ -302,12 +306,17 @@ def interruptible() -> Iterator[None]:
         # A second signal would leave a guest running or a bundle partly written.
         for signal_number in before:
             signal.signal(signal_number, signal.SIG_IGN)
-        raise Interrupted(signum)
+        arrived.append(signum)
+        check()
+
+    def check() -> None:
+        if arrived:
+            raise Interrupted(arrived[0])
 
     for signum in before:
         signal.signal(signum, interrupt)
     try:
-        yield
+        yield check
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from schedperf.inputs.bundle.durable import write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.git import Checkouts
-from schedperf.lab.group import end_group
+from schedperf.lab.group import end_group, signals_delayed
 from schedperf.lab.vm.images import Kernel, read_kernel
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -225,24 +225,27 @@ def run_logged(
     :param limit_s: time limit in seconds
     :raises OSError: the log cannot be written
     """
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        with log.open("wb") as file:
-            tail = _copy_output(process, file, time.monotonic() + limit_s)
-        is_over = process.poll() is not None
-        status = process.returncode if is_over else None
-    finally:
-        end_group(process)
-        if process.stdout is not None:
-            process.stdout.close()
+    with signals_delayed() as deliver:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=deliver,  # noqa: PLW1509 # this process has one thread
+        )
+        try:
+            deliver()
+            with log.open("wb") as file:
+                tail = _copy_output(process, file, time.monotonic() + limit_s)
+            is_over = process.poll() is not None
+            status = process.returncode if is_over else None
+        finally:
+            end_group(process)
+            if process.stdout is not None:
+                process.stdout.close()
     lines = [clean_line(line) for line in tail.decode("utf-8", "replace").splitlines()]
     wanted = (_FULL, "error:")
     errors = (line for what in wanted for line in lines if what in line.lower())

@@ -1,15 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Terminate a program together with all processes of its process group."""
+"""Start a program that signals end, and terminate it with all processes of its process group."""
 
 import contextlib
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 
 # Time to exit after SIGTERM.
 LIMIT_S = 10.0
 _LOOK_S = 0.02
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_delayed() -> Iterator[Callable[[], object]]:
+    """Delay SIGINT, SIGTERM and SIGHUP, so that a program can be started.
+
+    An exception that a handler raises meanwhile would be lost, or leave the program running::
+
+        with signals_delayed() as deliver:
+            process = subprocess.Popen(command, preexec_fn=deliver)
+            try:
+                deliver()
+                process.wait()
+            finally:
+                end_group(process)
+
+    :return: function that ends the delay; the new process calls it, too
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    deliver = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+    try:
+        yield deliver
+    finally:
+        deliver()
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:

@@ -6,7 +6,7 @@ not been.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -102,13 +102,15 @@ class Search:
         self._watcher = watcher
         self._request = store.request()
 
-    def run(self) -> BisectDocument:
+    def run(self, check: Callable[[], None] = lambda: None) -> BisectDocument:
         """Search until nothing is left to boot, or the user stops it; return what is known then.
 
+        :param check: is called before each visit, and raises an exception to end the search
         :raises InputError: an end of the range cannot be tested, or nothing can be recorded
         """
         self._take_unfinished()
         while True:
+            check()
             progress = read_progress(self._store.events())
             document = judge_progress(self._span, progress)
             if document.next is None or self._store.is_to_stop():

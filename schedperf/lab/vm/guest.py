@@ -5,12 +5,10 @@ virtme-ng 1.42 passes its arguments through a shell, unquoted, so schedperf choo
 """
 
 import contextlib
-import functools
 import json
 import os
 import re
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from schedperf.lab.group import end_group
+from schedperf.lab.group import end_group, signals_delayed
 from schedperf.lab.vm import script
 from schedperf.lab.vm.machine import Machine, find_kvm_error
 from schedperf.model.errors import InputError
@@ -41,7 +39,6 @@ _EVENTS_BYTES = 1 << 20
 # Number of bytes that are read of a guest's log, and of its status.
 _TEXT_BYTES = 1 << 16
 # Signals by which the user ends a session.
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # With one thread per CPU, QEMU 7.2 may continue executing code translated while the kernel had int3
 # there, as it has while probes are added and removed (text_poke_bp()). All CPUs then trap at one
@@ -275,9 +272,7 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     # QEMU is a grandchild: signals reach it through the session's group. A terminal's Ctrl-C does
     # not. virtme-ng runs another of its programs, which may not be on the PATH.
     path = f"{Path(command[0]).parent}:{os.environ.get('PATH', os.defpath)}"
-    # A signal that arrives while the program starts waits until the program can be killed.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    try:
+    with signals_delayed() as deliver:
         process = subprocess.Popen(
             command,
             env={**os.environ, "PATH": path},
@@ -285,21 +280,15 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # This process has one thread.
-            preexec_fn=functools.partial(  # noqa: PLW1509
-                signal.pthread_sigmask, signal.SIG_SETMASK, before
-            ),
+            preexec_fn=deliver,  # noqa: PLW1509 # this process has one thread
         )
-    except BaseException:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise
-    try:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        yield process
-    finally:
-        end_group(process)
-        if process.stdout is not None:
-            process.stdout.close()
+        try:
+            deliver()
+            yield process
+        finally:
+            end_group(process)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _read(path: Path) -> str:
