@@ -85,6 +85,8 @@ def run(ctx: click.Context, /, **options: Any) -> int:
     from schedperf.lab.build import Builder  # noqa: PLC0415
 
     options["place"] = _check_options(ctx, options)
+    # The search needs results only.
+    ctx.params["_instrumented"] = ctx.params["_instrumented"] or "0"
     store = Store(options["output"])
     outputs = Outputs(options, options["output"])
     with outputs.opened() as write:
@@ -224,7 +226,6 @@ def _machine(
         return Guests(guests, repository)
     recorder = Recorder(store.folder / "recording")
     recording = [f"--with={each}" for each in ctx.params["_collectors"]]
-    recording += [] if ctx.params["_instrumented"] is not None else ["--instrumented=0"]
     recording += vm.recorder_words(ctx)
     if options["place"] == "here":
         return Here(recorder, recording, words)

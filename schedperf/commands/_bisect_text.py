@@ -132,18 +132,20 @@ def describe_document(document: BisectDocument) -> Iterator[tuple[str, str]]:
         yield "no change", "good and bad do not differ significantly by 1% or more"
         if document.needed_boots is not None:
             yield "needed", f"{_count(document.needed_boots, 'boot')} per end to show this change"
+    yield from _range_lines(document)
+
+
+def _range_lines(document: BisectDocument) -> Iterator[tuple[str, str]]:
     commits = _count(document.commits, "commit")
     untestable = f", {len(document.untestable)} untestable" if document.untestable else ""
     yield "range", f"{_span(document.good, document.bad)}, {commits}{untestable}"
     if document.change is not None:
-        yield from _whole_lines(document.change, document.unexplained)
+        yield "whole change", _change(document.change)
+    if document.unexplained is not None:
+        yield "unexplained", format_change(document.unexplained)
     yield "boots", f"{document.boots}, first boots included"
-
-
-def _whole_lines(change: Change, unexplained: float | None) -> Iterator[tuple[str, str]]:
-    yield "whole change", _change(change)
-    if unexplained is not None:
-        yield "unexplained", format_change(unexplained)
+    if document.emulated:
+        yield "emulated", "emulated CPUs; repeat the check of a named commit on real hardware"
 
 
 def _why(document: BisectDocument) -> str:

@@ -138,6 +138,9 @@ class BisectDocument(Struct, frozen=True, kw_only=True):
     reasons: Annotated[
         Mapping[str, str], "why commits are untestable, by hash; without those that are left out"
     ]
+    emulated: Annotated[
+        bool | None, "true if the CPUs were emulated in software; null if it is not known"
+    ] = None
     boots: Annotated[Count, "boots of the searched ranges, first boots included"]
     not_used: Annotated[
         Mapping[str, Count], "boots of commits that are untestable or not in these ranges, by hash"

@@ -204,7 +204,9 @@ def judge_progress(span: Range, progress: Progress, *, is_final: bool = False) -
     """
     marked = replace(span, unlikely=excluded_by(span, progress.marks))
     untestable = progress.untestable
-    return judge(marked, progress.boots, untestable, reasons=untestable, is_final=is_final)
+    document = judge(marked, progress.boots, untestable, reasons=untestable, is_final=is_final)
+    emulated = None if progress.chosen is None else progress.chosen.emulated
+    return replace(document, emulated=emulated)
 
 
 def excluded_by(span: Range, marks: Mapping[str, Side]) -> frozenset[str]:

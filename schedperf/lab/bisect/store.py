@@ -130,11 +130,15 @@ class Marked(Event, frozen=True, kw_only=True, tag="marked"):
 
 
 class Chosen(Event, frozen=True, kw_only=True, tag="chosen"):
-    """The result of the command that decides was found."""
+    """The result of the command that decides was found.
+
+    :param emulated: whether the CPUs of its boot are emulated in software
+    """
 
     workload: Text
     point: Text
     metric: Text
+    emulated: bool
 
 
 class Confirmed(Event, frozen=True, kw_only=True, tag="confirmed"):

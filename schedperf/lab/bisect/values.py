@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schedperf.inputs.bundle.open import open_bundle
+from schedperf.inputs.bundle.open import Bundle, open_bundle
 from schedperf.inputs.side import name_sides
 from schedperf.lab.bisect.store import Chosen, Place
 from schedperf.model.errors import InputError
@@ -23,7 +23,8 @@ def choose_result(path: Path, name: str | None, at: float) -> Chosen | None:
     :param at: time of the choice, in s since 1970
     :raises InputError: the bundle has no such result, or several, or cannot be read
     """
-    rows = _rows(path)
+    bundle = open_bundle(path)
+    rows = _rows(bundle)
     if not rows:
         return None
     named = [row for row in rows if (name is None or row["metric"] == name)]
@@ -34,7 +35,13 @@ def choose_result(path: Path, name: str | None, at: float) -> Chosen | None:
     found = list(dict.fromkeys(tuple(row[key] for key in _RESULT) for row in named))
     if len(found) == 1:
         workload, point, metric = found[0]
-        return Chosen(at=at, workload=workload, point=point, metric=metric)
+        return Chosen(
+            at=at,
+            workload=workload,
+            point=point,
+            metric=metric,
+            emulated=any(boot.host.virtualisation.emulated for boot in bundle.boots),
+        )
     given = "" if name is None else f"--result {clean_line(name)}: "
     if not found:
         known = list(dict.fromkeys(str(row["metric"]) for row in rows))
@@ -60,7 +67,7 @@ def read_values(path: Path, chosen: Chosen, place: Place) -> Sequence[float]:
     :raises InputError: the bundle cannot be read, or a value is not above 0
     """
     units: dict[object, list[float]] = {}
-    for row in _rows(path):
+    for row in _rows(open_bundle(path)):
         if tuple(row[key] for key in _RESULT) == (chosen.workload, chosen.point, chosen.metric):
             unit = (row["boot"], row["run"]) if place == "here" else row["boot"]
             units.setdefault(unit, []).append(row["value"])
@@ -73,9 +80,8 @@ def read_values(path: Path, chosen: Chosen, place: Place) -> Sequence[float]:
     return values
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    sides = name_sides([open_bundle(path)])
-    table = read_run_values(sides).table
+def _rows(bundle: Bundle) -> list[dict[str, Any]]:
+    table = read_run_values(name_sides([bundle])).table
     return [
         row
         for row in table.records()

@@ -39,7 +39,7 @@ REQUEST = Request(
 EVENTS: tuple[AnyEvent, ...] = (
     Built(at=1.0, commit=COMMIT, took_s=2.0),
     Booting(at=3.0, commit=COMMIT, boots=2),
-    Chosen(at=4.0, workload="./prog", point="", metric="time"),
+    Chosen(at=4.0, workload="./prog", point="", metric="time", emulated=False),
     Booted(at=4.0, commit=COMMIT, values=(1.0, 1.5), took_s=3.0),
     Skipped(at=5.0, commit=OTHER, reason="does not boot"),
     Marked(at=6.0, commit=OTHER, side="bad"),
