@@ -6,15 +6,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from msgspec.structs import replace
 
 from schedperf.commands.vm import GuestRecorder
-from schedperf.inputs.git import Commit, Repository
+from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.search import Untestable
 from schedperf.lab.build import read_built
 from schedperf.lab.group import signals_delayed
@@ -34,6 +34,8 @@ _ERROR = "schedperf: error: "
 _TAIL_BYTES = 64 << 10
 _LONGEST_ERROR = 300
 _LONGEST_LABEL = 40
+
+Describe = Callable[[Commit], Mapping[str, Any] | None]
 
 
 class Recorder:
@@ -136,11 +138,15 @@ class Here:
 
 
 class Guests:
-    """Boots kernels in guests, and records the command in each boot."""
+    """Boots kernels in guests, and records the command in each boot.
 
-    def __init__(self, recorder: GuestRecorder, repository: Repository) -> None:
+    :param describe: function that returns the fields of a commit that a bundle stores; None if they
+        are unknown
+    """
+
+    def __init__(self, recorder: GuestRecorder, describe: Describe) -> None:
         self._recorder = recorder
-        self._repository = repository
+        self._describe = describe
 
     def boot(self, commit: Commit, built: Path, boots: int, bundle: Path) -> None:
         """Record the command in some boots, and add them to a bundle.
@@ -149,7 +155,7 @@ class Guests:
         :raises InputError: a guest cannot record
         """
         kernel = read_built(built, bundle.stem, f"{bundle.stem} {commit.subject}"[:_LONGEST_LABEL])
-        kernel = replace(kernel, source=self._repository.describe(commit.hash))
+        kernel = replace(kernel, source=self._describe(commit))
         try:
             self._recorder.record([kernel], boots)
         except KernelFailed as error:

@@ -223,7 +223,7 @@ def _machine(
     words, output = options["command_line"], store.bundles
     if options["place"] == "vm":
         guests = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
-        return Guests(guests, repository)
+        return Guests(guests, lambda commit: repository.describe(commit.hash))
     recorder = Recorder(store.folder / "recording")
     recording = [f"--with={each}" for each in ctx.params["_collectors"]]
     recording += vm.recorder_words(ctx)

@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import math
 import re
 import shlex
 import shutil
@@ -26,8 +25,11 @@ from schedperf.model.text import clean_line
 from schedperf_collectors.machine.new_files import write_durably
 
 if TYPE_CHECKING:
+    from schedperf.commands._bisect_machines import Describe
     from schedperf.inputs.git import Checkouts, Commit
-    from schedperf.lab.build import Builder
+    from schedperf.lab.bisect.document import BisectDocument
+    from schedperf.lab.bisect.judge import Range
+    from schedperf.lab.bisect.search import Builds
     from schedperf.lab.vm.images import Kernel
 
 # Series of more commits are bisected unless --all is given.
@@ -76,8 +78,12 @@ installed kernels: schedperf ab --kernel.
 @click.option("--all", "mode", flag_value="all",
               help=f"Record all commits.  [default: up to {MOST_BY_DEFAULT} commits]")  # fmt: skip
 @click.option("--ends", "mode", flag_value="ends",
-              help="Record base and the last commit; if they differ, bisect.  "
+              help="Record base and the last commit; if they differ, search the commits that "
+                   "change the result, as schedperf bisect does.  "
                    f"[default: from {MOST_BY_DEFAULT + 1} commits]")  # fmt: skip
+@click.option("--result", metavar="NAME",
+              help="With --ends: name the result that decides.  [default: the only primary "
+                   "one]")  # fmt: skip
 @click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
               help="Write one bundle per commit to this directory, and continue what is in "
                    "it.")  # fmt: skip
@@ -105,10 +111,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     recorder = vm.GuestRecorder(ctx, {**options, "command_line": words})
     with _claimed(output), contextlib.ExitStack() as stack:
         try:
-            with vm.interruptible():
+            with vm.interruptible() as check:
                 source = _source(span, options, stack)
-                _check_state(output, [each.key for each in source.commits], words)
-                series = _Series(source, recorder, options)
+                _check_state(output, [each.commit.hash for each in source.commits], words)
+                series = _Series(source, recorder, options, words, check)
                 series.record()
         except vm.Interrupted as error:
             click.echo(
@@ -123,36 +129,44 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 class _Entry:
     """One commit, or one kernel that was built elsewhere.
 
-    :param key: full hash, or name
-    :param name: name of its bundle
-    :param label: label in reports
+    :param stem: hash or name, of which the name of its bundle has the beginning
     """
 
-    def __init__(self, index: int, digits: int, key: str, subject: str) -> None:
-        self.key = key
+    def __init__(self, index: int, digits: int, commit: "Commit", stem: str) -> None:
+        self.commit = commit
         number = f"{index:0{digits}}"
-        self.name = f"{number}-{_UNSAFE_NAME.sub('_', key)[:_SHORT_HASH]}"
-        label = f"{number} {subject}"
+        # Name of its bundle, and label in reports.
+        self.name = f"{number}-{_UNSAFE_NAME.sub('_', stem)[:_SHORT_HASH]}"
+        label = f"{number} {commit.subject}"
         self.label = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 class _Source:
-    """The commits of a series, base first, and how to get the kernel of each."""
+    """The commits of a series, base first, and how to get the kernel of each.
+
+    :param describe: function that returns what a bundle stores about a commit
+    :param stems: see :class:`_Entry`; None for the hashes
+    """
 
     def __init__(
         self,
-        commits: Sequence[_Entry],
-        build: "Callable[[_Entry], Path]",
-        describe: "Callable[[_Entry], Mapping[str, Any] | None]",
-        *,
-        is_short: bool,
+        span: "Range",
+        builds: "Builds",
+        describe: "Describe",
+        stems: Sequence[str] | None = None,
     ) -> None:
-        self.commits = commits
-        self.build = build
-        # What the bundle stores about the commit; None if it is unknown.
+        self.span = span
+        self.builds = builds
         self.describe = describe
+        digits = max(2, len(str(len(span.commits) - 1)))
+        self.commits = [
+            _Entry(index, digits, commit, stem)
+            for index, (commit, stem) in enumerate(
+                zip(span.commits, stems or [each.hash for each in span.commits], strict=True)
+            )
+        ]
         # Whether all kernels are recorded by default, whatever their number.
-        self.is_short = is_short
+        self.is_short = stems is not None
 
 
 def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) -> _Source:
@@ -163,6 +177,7 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
         raise InputError("--repo: missing (expected a git repository, e.g. --repo ~/linux)")
     recipe = kernel_recipe(options)
     from schedperf.inputs.git import Repository  # noqa: PLC0415
+    from schedperf.lab.bisect.judge import Options, read_range  # noqa: PLC0415
     from schedperf.lab.build import Builder  # noqa: PLC0415
 
     repository = Repository(repo)
@@ -171,27 +186,37 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
     shutil.rmtree(work, ignore_errors=True)
     checkouts = repository.borrow(work)
     builder = Builder(checkouts, options["output"] / "builds", recipe)
-    build = _builds(builder, quiet=options["quiet"])
     if options["patch"] is None:
         base, _, head = span.partition("..")
-        commits = repository.series(base, head or "HEAD")
-        refs = {commits[0].hash: base, commits[-1].hash: head}
+        read = read_range(repository, base, head or "HEAD", Options())
+        refs = {read.commits[0].hash: base, read.commits[-1].hash: head}
 
-        def describe(entry: _Entry) -> Mapping[str, Any]:
-            return repository.describe(entry.key, refs.get(entry.key))
+        def describe(commit: "Commit") -> Mapping[str, Any]:
+            return repository.describe(commit.hash, refs.get(commit.hash))
 
-        return _Source(_entries(commits), build, describe, is_short=False)
+        return _Source(read, builder, describe)
     commits = _patched(repository.resolve(options["base"]), checkouts, options, work)
-    hashes = [each.hash for each in commits]
 
-    def describe_patched(entry: _Entry) -> Mapping[str, Any]:
+    def describe_patched(commit: "Commit") -> Mapping[str, Any]:
         # Commits that are made from patches are in no public tree.
-        patches = [each.subject for each in commits[1 : hashes.index(entry.key) + 1]]
-        base = repository.describe(hashes[0], options["base"])
+        patches = [each.subject for each in commits[1 : commits.index(commit) + 1]]
+        base = repository.describe(commits[0].hash, options["base"])
         return {**base, "patches": patches[:_MOST_PATCHES]}
 
     recorded = commits if options["each"] else [commits[0], commits[-1]]
-    return _Source(_entries(recorded), build, describe_patched, is_short=False)
+    return _Source(_plain_range(recorded), builder, describe_patched)
+
+
+def _plain_range(commits: "Sequence[Commit]") -> "Range":
+    """Return a range of commits without merges."""
+    from schedperf.lab.bisect.judge import Options, Range  # noqa: PLC0415
+
+    return Range(
+        commits=commits,
+        likely={each.hash for each in commits},
+        options=Options(),
+        read_branches=lambda _merge, _parent: (),
+    )
 
 
 def _patched(
@@ -210,21 +235,9 @@ def _patched(
     return commits
 
 
-def _entries(commits: "Sequence[Commit]") -> list[_Entry]:
-    digits = max(2, len(str(len(commits) - 1)))
-    return [_Entry(index, digits, each.hash, each.subject) for index, each in enumerate(commits)]
-
-
-def _builds(builder: "Builder", *, quiet: bool) -> "Callable[[_Entry], Path]":
-    def build(entry: _Entry) -> Path:
-        if not quiet and builder.existing(entry.key) is None:
-            click.echo(f"schedperf: building {clean_line(entry.label)}", err=True)
-        return builder.build(entry.key)
-
-    return build
-
-
 def _built_source(given: Sequence[str]) -> _Source:
+    from schedperf.inputs.git import Commit  # noqa: PLC0415
+
     if not _FEWEST <= len(given) <= _MOST_BUILT:
         raise InputError(
             f"--built: {len(given)} kernel(s) given (expected {_FEWEST} to {_MOST_BUILT}, e.g. "
@@ -241,21 +254,50 @@ def _built_source(given: Sequence[str]) -> _Source:
                 "NAME=DIR, e.g. base=out/base)"
             )
         folders[name] = Path(path)
-    digits = max(2, len(str(len(folders) - 1)))
-    entries = [_Entry(index, digits, name, name) for index, name in enumerate(folders)]
-    return _Source(entries, lambda entry: folders[entry.key], lambda _: None, is_short=True)
+    # The names stand for commits.
+    commits = [Commit(hash=hashlib.sha256(n.encode()).hexdigest(), subject=n) for n in folders]
+    built = _Built({each.hash: folders[each.subject] for each in commits})
+    return _Source(_plain_range(commits), built, lambda _: None, list(folders))
+
+
+class _Built:
+    """Kernels that exist.
+
+    :param folders: their directories, by the hash of the commit
+    """
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self._folders = folders
+
+    def existing(self, commit: str) -> Path:
+        """Return the directory of a kernel."""
+        return self._folders[commit]
+
+    build = existing
 
 
 class _Series:
-    """Records the commits of a series."""
+    """Records the commits of a series.
+
+    :param check: raises an exception if a signal has asked to end
+    """
 
     def __init__(
-        self, source: _Source, recorder: vm.GuestRecorder, options: Mapping[str, Any]
+        self,
+        source: _Source,
+        recorder: vm.GuestRecorder,
+        options: Mapping[str, Any],
+        words: Sequence[str],
+        check: Callable[[], None],
     ) -> None:
         self._source = source
         self._recorder = recorder
         self._output: Path = options["output"]
         self._boots: int = options["boots"]
+        self._result: str | None = options["result"]
+        self._quiet: bool = options["quiet"]
+        self._words = tuple(words)
+        self._check = check
         self._comparison = _comparison_options(options)
         self._failed: dict[int, str] = {}
         self._kernels: dict[int, Kernel] = {}
@@ -272,20 +314,49 @@ class _Series:
         if not self._is_bisected:
             self._record_all(range(last + 1))
             return
-        self._record_all((0, last))
-        if last in self._failed:
-            raise InputError(f"{self._name(last)}: {self._failed[last]}; name another last commit")
-        from schedperf.lab.series.locate import locate  # noqa: PLC0415
+        from schedperf.commands._bisect_text import format_document  # noqa: PLC0415
 
-        located = locate(last + 1, self._record_three, self._change)
-        if located is None:
+        document = self._search()
+        click.echo(format_document(document), err=True, nl=False)
+        if document.status == "no-change":
             click.echo(f"schedperf: {_NO_CHANGE}", err=True)
-        elif located.reason:
-            click.echo(
-                f"schedperf: the change lies between {self._name(located.before)} and "
-                f"{self._name(located.after)}: {located.reason}",
-                err=True,
+
+    def _search(self) -> "BisectDocument":
+        """Search the commits that change the result, beginning with both ends.
+
+        :raises InputError: an end cannot be recorded, or a recording failed
+        """
+        from schedperf.commands._bisect_machines import Guests  # noqa: PLC0415
+        from schedperf.commands._bisect_screen import Screen  # noqa: PLC0415
+        from schedperf.lab.bisect.search import Search  # noqa: PLC0415
+        from schedperf.lab.bisect.store import Request, Store, read_progress  # noqa: PLC0415
+
+        source, output = self._source, self._output
+        span = source.span
+        names = {entry.commit.hash: entry.name for entry in source.commits}
+        store = Store(output / "search", output.absolute(), names)
+        store.begin(
+            Request(
+                repository="",
+                good=span.commits[0].hash,
+                bad=span.commits[-1].hash,
+                search=span.options,
+                place="vm",
+                target="",
+                result=self._result,
+                build="",
+                recording=(),
+                words=self._words,
             )
+        )
+        screen = Screen(span, quiet=self._quiet, yes=True)
+        guests = Guests(self._recorder, source.describe)
+        document = Search(store, span, source.builds, guests, screen).run(self._check)
+        places = {entry.commit.hash: index for index, entry in enumerate(source.commits)}
+        for commit, reason in read_progress(store.events()).untestable.items():
+            if commit in places:
+                self._failed[places[commit]] = reason
+        return document
 
     def compare(self) -> int:
         """Compare all recorded commits with base; return the exit status of `schedperf compare`.
@@ -320,19 +391,6 @@ class _Series:
             if not missing or self._session(missing, max(lacking.values())):
                 return
             usable = [index for index in usable if index not in self._failed]
-
-    def _record_three(self, indices: Sequence[int]) -> bool:
-        """Record a commit together with the ends of its range, so that drift affects all three.
-
-        :param indices: low end, commit and high end
-        :return: false if the commit does not build or boot
-        :raises InputError: as in :meth:`_session`
-        """
-        _, middle, _ = indices
-        if not self._prepare(middle):
-            return False
-        lacking = self._boots - self._made(middle)
-        return lacking <= 0 or self._session(indices, lacking)
 
     def _session(self, indices: Sequence[int], boots: int) -> bool:
         """Boot some kernels interleaved; return false if a new one does not boot, and leave it out.
@@ -370,10 +428,12 @@ class _Series:
         if index in self._kernels:
             return True
         entry = self._source.commits[index]
+        builds, commit = self._source.builds, entry.commit
+        if not self._quiet and builds.existing(commit.hash) is None:
+            click.echo(f"schedperf: building {clean_line(entry.label)}", err=True)
         try:
-            folder = self._source.build(entry)
-            kernel = read_built(folder, entry.name, clean_line(entry.label))
-            self._kernels[index] = replace(kernel, source=self._source.describe(entry))
+            kernel = read_built(builds.build(commit.hash), entry.name, clean_line(entry.label))
+            self._kernels[index] = replace(kernel, source=self._source.describe(commit))
         except BuildFailed as error:
             self._fail(index, f"does not build: {error.reason}")
         return index not in self._failed
@@ -381,34 +441,6 @@ class _Series:
     def _fail(self, index: int, reason: str) -> None:
         self._failed[index] = clean_line(reason)
         click.echo(f"schedperf: {self._name(index)}: {self._failed[index]}", err=True)
-
-    def _change(self, before: int, after: int) -> float:
-        """Return the largest significant change of a result between two recorded commits.
-
-        It is the absolute natural log of the ratio. Results of the family "secondary" are left out.
-        Return 0.0 if no change is significant.
-
-        :raises InputError: a bundle cannot be read
-        """
-        from schedperf.compare.bundles import compare_rows  # noqa: PLC0415
-        from schedperf.inputs.bundle.open import open_bundle  # noqa: PLC0415
-        from schedperf.model.verdict import (  # noqa: PLC0415
-            FALSE_DISCOVERY_RATE,
-            SMALLEST_EFFECT,
-        )
-
-        rows = compare_rows([open_bundle(self._path(index)) for index in (before, after)])
-        # Emulated results have no verdict, but a significant change in them can be located.
-        return max(
-            (
-                abs(math.log(row.ratio))
-                for row in rows
-                if row.ratio and row.q is not None and row.q < FALSE_DISCOVERY_RATE
-                and abs(math.log(row.ratio)) >= SMALLEST_EFFECT
-                and row.family != "secondary"
-            ),
-            default=0.0,
-        )  # fmt: skip
 
     def _made(self, index: int) -> int:
         from schedperf_collectors.machine.errors import RecordError  # noqa: PLC0415

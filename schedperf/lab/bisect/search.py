@@ -29,7 +29,7 @@ from schedperf.lab.bisect.store import (
     read_progress,
 )
 from schedperf.lab.bisect.values import choose_result, read_values
-from schedperf.lab.build import Builder, BuildFailed
+from schedperf.lab.build import BuildFailed
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
 
@@ -68,6 +68,22 @@ class Machine(Protocol):
         ...
 
 
+class Builds(Protocol):
+    """Builds commits."""
+
+    def existing(self, commit: str) -> Path | None:
+        """Return the directory of what a commit, given its hash, built before; or None."""
+        ...
+
+    def build(self, commit: str) -> Path:
+        """Return the directory of what a commit, given its hash, builds.
+
+        :raises BuildFailed: it does not build
+        :raises InputError: nothing can be built here
+        """
+        ...
+
+
 class Watcher(Protocol):
     """Is told what happens, and asked whether to go on."""
 
@@ -91,13 +107,13 @@ class Search:
         self,
         store: Store,
         span: Range,
-        builder: Builder,
+        builds: Builds,
         machine: Machine,
         watcher: Watcher,
     ) -> None:
         self._store = store
         self._span = span
-        self._builder = builder
+        self._builds = builds
         self._machine = machine
         self._watcher = watcher
         self._request = store.request()
@@ -133,12 +149,12 @@ class Search:
             self._skip(commit, error.reason)
 
     def _build(self, commit: Commit) -> Path:
-        existing = self._builder.existing(commit.hash)
+        existing = self._builds.existing(commit.hash)
         if existing is not None:
             return existing
         self._append(Building(at=time.time(), commit=commit.hash))
         began_s = time.monotonic()
-        built = self._builder.build(commit.hash)
+        built = self._builds.build(commit.hash)
         took_s = time.monotonic() - began_s
         self._append(Built(at=time.time(), commit=commit.hash, took_s=took_s))
         return built

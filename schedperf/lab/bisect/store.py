@@ -156,11 +156,19 @@ class Store:
     """The directory of one search.
 
     :param folder: its path
+    :param bundles: directory of the bundles; None for ``bundles`` in the folder
+    :param names: names of bundles by the hash of the commit; others have the beginning of the hash
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bundles: Path | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder.absolute()
-        self.bundles = self.folder / "bundles"
+        self.bundles = bundles or self.folder / "bundles"
+        self._names = names or {}
         self.builds = self.folder / "builds"
         self.work = self.folder / "work"
 
@@ -175,7 +183,8 @@ class Store:
         """
         path = self.folder / _SEARCH
         try:
-            self.bundles.mkdir(parents=True, exist_ok=True)
+            for folder in (self.folder, self.bundles):
+                folder.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 write_durably(path, to_json(request).encode())
         except OSError as error:
@@ -252,7 +261,7 @@ class Store:
 
     def bundle(self, commit: str) -> Path:
         """Return where the recordings of a commit are."""
-        return self.bundles / f"{commit[:_HASH_DIGITS]}.tar"
+        return self.bundles / f"{self._names.get(commit, commit[:_HASH_DIGITS])}.tar"
 
     @contextmanager
     def claimed(self) -> Iterator[None]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measure a series of commits: fetch patches, build each kernel, locate a change."""
+"""Fetch the patches of a series."""
