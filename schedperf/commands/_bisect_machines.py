@@ -33,7 +33,6 @@ _LOOK_AGAIN_S = 0.1
 _ERROR = "schedperf: error: "
 _TAIL_BYTES = 64 << 10
 _LONGEST_ERROR = 300
-_LONGEST_LABEL = 40
 
 Describe = Callable[[Commit], Mapping[str, Any] | None]
 
@@ -142,11 +141,15 @@ class Guests:
 
     :param describe: function that returns the fields of a commit that a bundle stores; None if they
         are unknown
+    :param label: function that returns the label of a commit in reports
     """
 
-    def __init__(self, recorder: GuestRecorder, describe: Describe) -> None:
+    def __init__(
+        self, recorder: GuestRecorder, describe: Describe, label: Callable[[Commit], str]
+    ) -> None:
         self._recorder = recorder
         self._describe = describe
+        self._label = label
 
     def boot(self, commit: Commit, built: Path, boots: int, bundle: Path) -> None:
         """Record the command in some boots, and add them to a bundle.
@@ -154,7 +157,7 @@ class Guests:
         :raises Untestable: the kernel does not boot
         :raises InputError: a guest cannot record
         """
-        kernel = read_built(built, bundle.stem, f"{bundle.stem} {commit.subject}"[:_LONGEST_LABEL])
+        kernel = read_built(built, bundle.stem, self._label(commit))
         kernel = replace(kernel, source=self._describe(commit))
         try:
             self._recorder.record([kernel], boots)

@@ -17,11 +17,11 @@ from schedperf.commands._given_words import KeepsWords
 from schedperf.commands._recipe import build_options, kernel_recipe
 from schedperf.commands._recorder import parameters
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line
+from schedperf.model.text import clean_line, cut
 from schedperf_collectors.recorder.options import make_parser
 
 if TYPE_CHECKING:
-    from schedperf.inputs.git import Repository
+    from schedperf.inputs.git import Commit, Repository
     from schedperf.lab.bisect.judge import Range
     from schedperf.lab.bisect.search import Machine
     from schedperf.lab.bisect.store import Place, Store
@@ -32,6 +32,7 @@ _INSTALL_LIMIT_S = 900.0
 # Options of `ab --kernel` that say how machines boot.
 _OF_BOOTS = ("boot", "boot_limit", "settle", "power", "console")
 _HASH_DIGITS = 12
+_LONGEST_LABEL = 40
 
 EPILOG = """\b
 Examples:
@@ -223,7 +224,7 @@ def _machine(
     words, output = options["command_line"], store.bundles
     if options["place"] == "vm":
         guests = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
-        return Guests(guests, lambda commit: repository.describe(commit.hash))
+        return Guests(guests, lambda commit: repository.describe(commit.hash), _label)
     recorder = Recorder(store.folder / "recording")
     recording = [f"--with={each}" for each in ctx.params["_collectors"]]
     recording += vm.recorder_words(ctx)
@@ -239,6 +240,10 @@ def _machine(
         command=words,
     )
     return Hardware(site, repository, lambda arguments: recorder.run(arguments, output, None))
+
+
+def _label(commit: "Commit") -> str:
+    return cut(f"{commit.hash[:_HASH_DIGITS]} {commit.subject}", _LONGEST_LABEL)
 
 
 def _guest_parameters() -> Sequence[click.Parameter]:

@@ -2,7 +2,6 @@
 """Format the result of ``schedperf bisect`` as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.changes import Change
@@ -84,10 +83,11 @@ def format_state(document: BisectDocument, progress: Progress, *, is_running: bo
     lines = [("state", _describe_state(document, progress, is_running=is_running))]
     if document.next is not None and document.next.left is not None:
         lines.append(("time left", describe_time(document.next.left, progress)))
-    if progress.build_s:
-        lines.append(("builds", _describe_durations(progress.build_s)))
-    if progress.boot_s:
-        lines.append(("time per boot", format_duration(fmean(progress.boot_s))))
+    if progress.build_s is not None:
+        lines.append(("builds", str(progress.builds)))
+        lines.append(("time per build", format_duration(progress.build_s)))
+    if progress.boot_s is not None:
+        lines.append(("time per boot", format_duration(progress.boot_s)))
     for commit, reason in progress.untestable.items():
         lines.append(("untestable", f"{commit[:_HASH_DIGITS]}: {reason}"))
     for commit, side in progress.marks.items():
@@ -104,10 +104,6 @@ def _describe_state(document: BisectDocument, progress: Progress, *, is_running:
         doing = "building" if isinstance(last, Building) else "booting"
         return f"{doing} {last.commit[:_HASH_DIGITS]}"
     return "deciding"
-
-
-def _describe_durations(durations_s: Sequence[float]) -> str:
-    return f"{len(durations_s)}, each {format_duration(fmean(durations_s))} on average"
 
 
 def describe_document(document: BisectDocument) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,6 @@ from schedperf.model.text import clean_line
 
 EPILOG = """\b
 Examples:
-  schedperf bisect run --good v6.18 --bad v6.19 --repo linux \\
-     --config kvm.config --in vm -n 3 -o search -- hackbench -l 100 -g 2
-  schedperf bisect status -o search
   schedperf bisect next boots.csv --repo linux --good v6.18 --bad v6.19
   schedperf bisect next boots.csv --repo linux --good v6.18 --bad v6.19 \\
      --paths kernel/sched --json -

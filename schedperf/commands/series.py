@@ -333,7 +333,8 @@ class _Series:
 
         source, output = self._source, self._output
         span = source.span
-        names = {entry.commit.hash: entry.name for entry in source.commits}
+        entries = {entry.commit.hash: entry for entry in source.commits}
+        names = {commit: entry.name for commit, entry in entries.items()}
         store = Store(output / "search", output.absolute(), names)
         store.begin(
             Request(
@@ -350,12 +351,18 @@ class _Series:
             )
         )
         screen = Screen(span, quiet=self._quiet, yes=True)
-        guests = Guests(self._recorder, source.describe)
+
+        def label(commit: "Commit") -> str:
+            # A commit of a merged branch is none of the series.
+            known = entries.get(commit.hash)
+            return clean_line(commit.subject if known is None else known.label)
+
+        guests = Guests(self._recorder, source.describe, label)
         document = Search(store, span, source.builds, guests, screen).run(self._check)
-        places = {entry.commit.hash: index for index, entry in enumerate(source.commits)}
+        places = list(entries)
         for commit, reason in read_progress(store.events()).untestable.items():
-            if commit in places:
-                self._failed[places[commit]] = reason
+            if commit in entries:
+                self._failed[places.index(commit)] = reason
         return document
 
     def compare(self) -> int:

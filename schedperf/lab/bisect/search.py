@@ -180,10 +180,11 @@ class Search:
 
     def _take_unfinished(self) -> None:
         """Take the boots that were recorded, but not stored, when the last search was killed."""
-        last = read_progress(self._store.events()).last
-        if isinstance(last, Booting):
-            self._machine.recover(self._store.bundle(last.commit))
-            self._take(last.commit, None)
+        visits = [each for each in self._store.events() if isinstance(each, Booting | Booted)]
+        if visits and isinstance(visits[-1], Booting):
+            commit = visits[-1].commit
+            self._machine.recover(self._store.bundle(commit))
+            self._take(commit, None)
 
     def _take(self, commit: str, began_s: float | None) -> bool:
         """Store the boots that the bundle of a commit has in addition; return whether it has any.
@@ -213,14 +214,11 @@ class Search:
         self._watcher.tell(event)
 
 
-def judge_progress(span: Range, progress: Progress, *, is_final: bool = False) -> BisectDocument:
-    """Return what the boots of a search show.
-
-    :param is_final: whether no more boots can be made
-    """
+def judge_progress(span: Range, progress: Progress) -> BisectDocument:
+    """Return what the boots of a search show."""
     marked = replace(span, unlikely=excluded_by(span, progress.marks))
     untestable = progress.untestable
-    document = judge(marked, progress.boots, untestable, reasons=untestable, is_final=is_final)
+    document = judge(marked, progress.boots, untestable, reasons=untestable)
     emulated = None if progress.chosen is None else progress.chosen.emulated
     return replace(document, emulated=emulated)
 

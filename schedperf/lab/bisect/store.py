@@ -89,11 +89,11 @@ class Building(Event, frozen=True, kw_only=True, tag="building"):
 class Built(Event, frozen=True, kw_only=True, tag="built"):
     """A commit was built.
 
-    :param took_s: duration; None if the result existed
+    :param took_s: duration
     """
 
     commit: Hash
-    took_s: Seconds | None
+    took_s: Seconds
 
 
 class Booting(Event, frozen=True, kw_only=True, tag="booting"):
@@ -337,8 +337,9 @@ class Progress(Struct, frozen=True, kw_only=True):
     :param marks: side of the first bad commit by hash, as the user states it
     :param chosen: the result that decides; None before the first boot
     :param is_confirmed: whether the user agreed to the plan
-    :param build_s: durations of builds
-    :param boot_s: durations of boots, each as part of its visit
+    :param builds: number of builds
+    :param build_s: mean duration of a build; None without any
+    :param boot_s: mean duration of a boot, as part of its visit; None if none was timed
     :param last: the last event; None if nothing has happened
     """
 
@@ -347,32 +348,32 @@ class Progress(Struct, frozen=True, kw_only=True):
     marks: Mapping[str, Side]
     chosen: Chosen | None
     is_confirmed: bool
-    build_s: Sequence[float]
-    boot_s: Sequence[float]
+    builds: int
+    build_s: float | None
+    boot_s: float | None
     last: AnyEvent | None
 
     def time_of(self, boots: float, builds: float) -> float | None:
         """Return how long boots and builds take, as those before, in s; None if none was timed."""
-        if not self.boot_s or (builds and not self.build_s):
+        if self.boot_s is None or (builds and self.build_s is None):
             return None
-        return boots * fmean(self.boot_s) + (builds * fmean(self.build_s) if builds else 0.0)
+        return boots * self.boot_s + builds * (self.build_s or 0.0)
 
 
 def read_progress(events: Sequence[AnyEvent]) -> Progress:
     """Return what has happened."""
     booted = [event for event in events if isinstance(event, Booted)]
     chosen = (event for event in events if isinstance(event, Chosen))
+    build_s = [each.took_s for each in events if isinstance(each, Built)]
+    timed = [event for event in booted if event.took_s is not None and event.values]
     return Progress(
         boots=[(event.commit, value) for event in booted for value in event.values],
         untestable={each.commit: each.reason for each in events if isinstance(each, Skipped)},
         marks={event.commit: event.side for event in events if isinstance(event, Marked)},
         chosen=next(chosen, None),
         is_confirmed=any(isinstance(event, Confirmed) for event in events),
-        build_s=[each.took_s for each in events if isinstance(each, Built) and each.took_s],
-        boot_s=[
-            event.took_s / len(event.values)
-            for event in booted
-            if event.took_s is not None and event.values
-        ],
+        builds=len(build_s),
+        build_s=fmean(build_s) if build_s else None,
+        boot_s=fmean((each.took_s or 0.0) / len(each.values) for each in timed) if timed else None,
         last=events[-1] if events else None,
     )

@@ -19,6 +19,7 @@ from schedperf.lab.bisect.search import Search, Untestable, judge_progress
 from schedperf.lab.bisect.store import (
     AnyEvent,
     Booted,
+    Booting,
     Marked,
     Place,
     Progress,
@@ -235,6 +236,22 @@ def test_a_search_that_is_killed_in_each_step_has_the_same_result(
     for commit, number in made.items():
         path = tmp_path / "search" / "bundles" / f"{commit[:12]}.json"
         assert len(json.loads(path.read_text())) == number
+
+
+def test_boots_of_a_killed_search_are_taken_whatever_has_happened_since(
+    make_search: Make, make_bundle: MakeBundle, tmp_path: Path, repository: Repository
+) -> None:
+    make_search(watcher=Silent(agrees=False)).run()
+    store = Store(tmp_path / "search")
+    commit = Commit(hash=repository.resolve("v6"), subject="change 6")
+    built = tmp_path / "built"
+    built.mkdir()
+    (built / "number").write_text("6")
+    store.append(Booting(at=0.0, commit=commit.hash, boots=2))
+    SimulatedLab(make_bundle).boot(commit, built, 2, store.bundle(commit.hash))
+    store.append(Marked(at=0.0, commit=commit.hash, side="good"))
+    make_search(watcher=Silent(agrees=False)).run()
+    assert [each for each, _ in boots_of(tmp_path / "search")][-2:] == [commit.hash] * 2
 
 
 def run_in_child(make_search: Make, make_bundle: MakeBundle, steps: int) -> bool:

@@ -64,8 +64,8 @@ def test_events_are_read_as_they_were_written(store: Store) -> None:
     assert progress.untestable == {OTHER: "does not boot"}
     assert progress.marks == {OTHER: "bad"}
     assert progress.is_confirmed
-    assert progress.build_s == [2.0]
-    assert progress.boot_s == [1.5]
+    assert (progress.builds, progress.build_s, progress.boot_s) == (1, 2.0, 1.5)
+    assert progress.time_of(boots=4.0, builds=2.0) == 10.0
     assert progress.last == EVENTS[-1]
 
 
