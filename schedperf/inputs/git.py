@@ -374,6 +374,8 @@ class Checkouts:
             "add",
             "--quiet",
             "--detach",
+            # Twice: git locks a check-out while it makes it, and a kill leaves it locked.
+            "--force",
             "--force",
             str(tree.resolve()),
             commit,

@@ -165,6 +165,16 @@ def test_a_check_out_runs_no_program_of_the_repository(
     assert not marker.exists()
 
 
+def test_a_check_out_that_was_killed_is_made_again(repository: Repository, tmp_path: Path) -> None:
+    checkouts = repository.borrow(tmp_path / "work")
+    commit = repository.resolve("c1")
+    checkouts.add("tree", commit)
+    (registered,) = (tmp_path / "work").rglob("worktrees/tree")
+    (registered / "locked").write_text("initializing")
+    checkouts.remove("tree")
+    assert (checkouts.add("tree", commit) / "file").read_text() == "1\n"
+
+
 def test_the_users_repository_stays_as_it_is(
     git: Git, repository: Repository, tmp_path: Path
 ) -> None:
