@@ -25,7 +25,6 @@ from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.orphans import end_with_parent
 from schedperf_collectors.recorder.recover import recover
 
-_HASH_DIGITS = 12
 _USAGE = 2
 # A recorder whose search was killed ends shortly after it.
 _ENDS_WITHIN_S = 60.0
@@ -108,7 +107,7 @@ class Here:
         """
         before = _size(bundle)
         # Bundles describe the commit of the kernel, which is another repository's.
-        label = f"--label={commit.hash[:_HASH_DIGITS]}"
+        label = f"--label={commit.short}"
         target = [f"--append={bundle}"] if bundle.exists() else [f"--output={bundle}", label]
         arguments = ["record", *target, f"-n={boots}", *self._options, "--", *self._words]
         log = bundle.with_suffix(".log")
@@ -116,11 +115,11 @@ class Here:
         if status == _USAGE and _size(bundle) != before:
             raise Untestable(f"does not run: {_last_error(log)}")
         if status == _USAGE:
-            raise InputError(f"{commit.hash[:_HASH_DIGITS]}: {_last_error(log)}")
+            raise InputError(f"{commit.short}: {_last_error(log)}")
         if status < 0:
             self.recover(bundle)
             raise InputError(
-                f"{commit.hash[:_HASH_DIGITS]}: the recorder was killed by signal {-status}; "
+                f"{commit.short}: the recorder was killed by signal {-status}; "
                 "repeat the command to continue"
             )
 

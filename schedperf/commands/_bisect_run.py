@@ -31,7 +31,6 @@ _AGAIN = 75
 _INSTALL_LIMIT_S = 900.0
 # Options of `ab --kernel` that say how machines boot.
 _OF_BOOTS = ("boot", "boot_limit", "settle", "power", "console")
-_HASH_DIGITS = 12
 _LONGEST_LABEL = 40
 
 EPILOG = """\b
@@ -171,7 +170,8 @@ def _begin(
 
     :raises InputError: a commit is unknown, or the directory has another search
     """
-    from schedperf.lab.bisect.judge import read_range  # noqa: PLC0415 # as above
+    from schedperf.inputs.git import HASH_DIGITS  # noqa: PLC0415 # as above
+    from schedperf.lab.bisect.judge import read_range  # noqa: PLC0415
     from schedperf.lab.bisect.store import Request  # noqa: PLC0415
 
     asked = Request(
@@ -193,8 +193,8 @@ def _begin(
         # A branch may have moved since; a hash was given on purpose.
         if before != now and not now.startswith(name):
             click.echo(
-                f"schedperf: --{end} {clean_line(name)} was {before[:_HASH_DIGITS]} when the "
-                f"search began, and is {now[:_HASH_DIGITS]} now; the search continues with the "
+                f"schedperf: --{end} {clean_line(name)} was {before[:HASH_DIGITS]} when the "
+                f"search began, and is {now[:HASH_DIGITS]} now; the search continues with the "
                 "former",
                 err=True,
             )
@@ -243,7 +243,7 @@ def _machine(
 
 
 def _label(commit: "Commit") -> str:
-    return cut(f"{commit.hash[:_HASH_DIGITS]} {commit.subject}", _LONGEST_LABEL)
+    return cut(f"{commit.short} {commit.subject}", _LONGEST_LABEL)
 
 
 def _guest_parameters() -> Sequence[click.Parameter]:

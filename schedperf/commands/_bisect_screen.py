@@ -22,7 +22,6 @@ from schedperf_reports.words.quantities import format_change
 
 # 75 is EX_TEMPFAIL of sysexits.h: run it again.
 EXIT_STATUSES = {"named": 0, "no-change": 1, "withheld": 3, "more-boots": 75}
-_HASH_DIGITS = 12
 _LONGEST_SUBJECT = 40
 # Below this chance, a warning says that no commit may be named.
 _LIKELY = 0.5
@@ -96,4 +95,4 @@ class Screen:
 
     def _name(self, commit: str) -> str:
         known = self._commits.get(commit, Commit(hash=commit, subject=""))
-        return f'{commit[:_HASH_DIGITS]} ("{cut(known.subject, _LONGEST_SUBJECT)}")'
+        return f'{known.short} ("{cut(known.subject, _LONGEST_SUBJECT)}")'

@@ -90,6 +90,11 @@ def mark(name: str, side: "Side", output: Path) -> None:
 
     store, repository, span = _open(output)
     commit = find_inside(span, repository, name)
+    if all(each.hash != commit for each in span.commits):
+        raise InputError(
+            f"{clean_line(name)}: not on the first-parent history of bad (expected a commit of the "
+            "range itself, not of a branch that it merges); mark the merge"
+        )
     marks = {**read_progress(store.events()).marks, commit: side}
     if len(excluded_by(span, marks)) == len(span.commits):
         raise InputError(

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.inputs.git import Commit
+from schedperf.inputs.git import HASH_DIGITS, Commit
 from schedperf.lab.bisect.changes import Change
 from schedperf.lab.bisect.document import (
     BisectDocument,
@@ -23,7 +23,6 @@ from schedperf_reports.bisection.words import LEAST_SHOWN
 from schedperf_reports.words.quantities import format_change, format_interval, format_p
 
 _LABEL_COLUMNS = 18
-_HASH_DIGITS = 12
 _LONGEST_SUBJECT = 60
 # Lines with a bar are as long as those of a mail.
 _LONGEST_BESIDE_BAR = 30
@@ -38,7 +37,7 @@ _BRANCH_RESULTS: Mapping[BranchResult, str] = {
     "no-merge-base": "not searched: no merge base, or several",
     "untestable": "not searched: one of its ends cannot be tested",
 }
-_BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{_HASH_DIGITS}}  boots"
+_BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{HASH_DIGITS}}  boots"
 
 
 def format_document(document: BisectDocument) -> str:
@@ -89,9 +88,9 @@ def format_state(document: BisectDocument, progress: Progress, *, is_running: bo
     if progress.boot_s is not None:
         lines.append(("time per boot", format_duration(progress.boot_s)))
     for commit, reason in progress.untestable.items():
-        lines.append(("untestable", f"{commit[:_HASH_DIGITS]}: {reason}"))
+        lines.append(("untestable", f"{commit[:HASH_DIGITS]}: {reason}"))
     for commit, side in progress.marks.items():
-        lines.append(("marked", f"{commit[:_HASH_DIGITS]} {side}"))
+        lines.append(("marked", f"{commit[:HASH_DIGITS]} {side}"))
     return "".join(f"{label:<{_LABEL_COLUMNS}}{clean_line(text)}\n" for label, text in lines)
 
 
@@ -102,7 +101,7 @@ def _describe_state(document: BisectDocument, progress: Progress, *, is_running:
         return "over" if is_over else "not running; repeat its command to continue"
     if isinstance(last, Building | Booting):
         doing = "building" if isinstance(last, Building) else "booting"
-        return f"{doing} {last.commit[:_HASH_DIGITS]}"
+        return f"{doing} {last.commit[:HASH_DIGITS]}"
     return "deciding"
 
 
@@ -249,4 +248,4 @@ def _span(good: Commit, bad: Commit) -> str:
 
 
 def _hash(commit: Commit) -> str:
-    return commit.hash[:_HASH_DIGITS]
+    return commit.short

@@ -49,7 +49,8 @@ _OPTIONS = (
 _DIFF = ("--no-commit-id", "--root", "-r", "-c", "--no-renames", "--no-ext-diff", "--no-textconv")
 # Tags of mainline releases and release candidates, but not of stable releases such as v6.18.3.
 _RELEASES = ("--match=v[0-9]*.[0-9]*", "--exclude=v*.*.*")
-_SHOWN_DIGITS = 12
+# Digits of a hash that texts show.
+HASH_DIGITS = 12
 _TRUSTED = "safe.directory"
 _IDENTITY = ("-c", "user.name=schedperf", "-c", "user.email=schedperf@localhost")
 
@@ -69,6 +70,11 @@ class Commit(Struct, frozen=True, kw_only=True):
 
     hash: Annotated[str, Meta(pattern=_HASH.pattern)]
     subject: str
+
+    @property
+    def short(self) -> str:
+        """Return the beginning of its hash, which texts show."""
+        return self.hash[:HASH_DIGITS]
 
 
 class Repository:
@@ -268,7 +274,7 @@ class Repository:
         size = self._ask("cat-file", "-s", "--end-of-options", f"{commit}:{name}")
         if int(size) > most_bytes:
             raise InputError(
-                f"{commit[:_SHOWN_DIGITS]}:{name}: {size} bytes (expected at most {most_bytes}); "
+                f"{commit[:HASH_DIGITS]}:{name}: {size} bytes (expected at most {most_bytes}); "
                 "name another commit"
             )
         return self._read("cat-file", "blob", "--end-of-options", f"{commit}:{name}")

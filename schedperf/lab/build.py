@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from schedperf.inputs.bundle.durable import write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.git import Checkouts
+from schedperf.lab.failed import Failed
 from schedperf.lab.group import end_group, signals_delayed
 from schedperf.lab.vm.images import Kernel, read_kernel
 from schedperf.model.errors import InputError
@@ -64,15 +65,8 @@ fi
 """
 
 
-class BuildFailed(Exception):
-    """A commit does not build.
-
-    :param reason: one line
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class BuildFailed(Failed):
+    """A commit does not build."""
 
 
 class _Late(BuildFailed):

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from schedperf.lab.bisect.document import BisectDocument, Status
 from schedperf.model.errors import InputError
 from schedperf_reports.bisection.levels import level_axis, used_values
-from schedperf_reports.bisection.words import HASH_DIGITS, describe_tested
+from schedperf_reports.bisection.words import describe_tested
 from schedperf_reports.figures import FRAME_HEIGHT, PANEL_HEIGHT, SIDE_COLOURS, spell
 
 # The only kind of figure of a bisection.
@@ -38,9 +38,9 @@ def draw_bisection(document: BisectDocument, kind: str) -> go.Figure:
         figure.add_vline(
             x=index - 0.5,
             line_dash="dot",
-            annotation_text=document.tested[index].commit.hash[:HASH_DIGITS],
+            annotation_text=document.tested[index].commit.short,
         )
-    names = [each.commit.hash[:HASH_DIGITS] for each in document.tested]
+    names = [each.commit.short for each in document.tested]
     figure.update_xaxes(
         title_text="tested commits, oldest first",
         type="category",
@@ -60,7 +60,7 @@ def _levels(document: BisectDocument) -> go.Scatter:
     shown = [(each, each.level) for each in document.tested if each.level is not None]
     levels = [level for _, level in shown]
     return go.Scatter(
-        x=[each.commit.hash[:HASH_DIGITS] for each, _ in shown],
+        x=[each.commit.short for each, _ in shown],
         y=[level.mean for level in levels],
         error_y={
             "type": "data",
@@ -76,11 +76,7 @@ def _levels(document: BisectDocument) -> go.Scatter:
 
 
 def _boots(document: BisectDocument) -> go.Scatter:
-    used = [
-        (each.commit.hash[:HASH_DIGITS], value)
-        for each in document.tested
-        for value in used_values(each)
-    ]
+    used = [(each.commit.short, value) for each in document.tested for value in used_values(each)]
     return go.Scatter(
         x=[name for name, _ in used],
         y=[value for _, value in used],
@@ -95,8 +91,5 @@ def _distance(high: float | None, low: float | None) -> float | None:
 
 
 def _title(document: BisectDocument) -> str:
-    names = (
-        f"{each.commits[-1].hash[:HASH_DIGITS]} {each.commits[-1].subject}"
-        for each in document.named
-    )
+    names = (f"{each.commits[-1].short} {each.commits[-1].subject}" for each in document.named)
     return ": ".join(filter(None, (_TITLES[document.status], "; ".join(names))))

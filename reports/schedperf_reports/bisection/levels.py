@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.lab.bisect.tested import BootedCommit
-from schedperf_reports.bisection.words import HASH_DIGITS, describe_tested
+from schedperf_reports.bisection.words import describe_tested
 from schedperf_reports.graphics.axes import Axis, linear_axis, word_axis
 from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
 
@@ -72,7 +72,7 @@ def _level(index: int, tested: BootedCommit) -> Point | None:
     level = tested.level
     if level is None:
         return None
-    name = f"{tested.commit.hash[:HASH_DIGITS]} {tested.commit.subject}"
+    name = f"{tested.commit.short} {tested.commit.subject}"
     return Point(
         x=float(index),
         y=level.mean,
@@ -83,7 +83,7 @@ def _level(index: int, tested: BootedCommit) -> Point | None:
 
 
 def _caption(changes: Sequence[BootedCommit]) -> str:
-    names = (each.commit.hash[:HASH_DIGITS] for each in changes)
+    names = (each.commit.short for each in changes)
     marked = f"dotted line: change at {', '.join(names)}; " if changes else ""
     return (
         "Levels of the tested commits with their 95% CIs, and their used boots on the right; "

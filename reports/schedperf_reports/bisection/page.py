@@ -11,7 +11,6 @@ from schedperf_reports.bisection.tables import (
     list_tested,
     list_untestable,
 )
-from schedperf_reports.bisection.words import HASH_DIGITS
 from schedperf_reports.blocks import Block, Headline, Item, Items, Tone
 from schedperf_reports.page.head import Head, PageSource
 from schedperf_reports.page.page import Described, render_sections
@@ -34,7 +33,7 @@ def draw_bisect_page(
         "Result": (headline, _list_facts(others)),
         "Levels": (*draw_levels(document, tested), *list_tested(document, tested)),
         **{
-            f"Merged branch {branch.bad.hash[:HASH_DIGITS]}": (
+            f"Merged branch {branch.bad.short}": (
                 *draw_levels(document, branch.tested),
                 *list_tested(document, branch.tested),
             )
@@ -62,7 +61,7 @@ def _describe(sections: Mapping[str, Sequence[Block]]) -> Iterable[Described]:
 
 
 def _head(document: BisectDocument, path: str, tool_version: str) -> Head:
-    good, bad = (each.hash[:HASH_DIGITS] for each in (document.good, document.bad))
+    good, bad = (each.short for each in (document.good, document.bad))
     return Head(
         title=f"bisection of {good}..{bad}",
         sides=(PageSource(name="", label=f"{good}..{bad}", path=path),),

@@ -8,7 +8,6 @@ from schedperf.lab.bisect.document import BisectDocument, Candidate, NamedCommit
 from schedperf.lab.bisect.tested import Boot, BootedCommit
 from schedperf.model.text import cut
 from schedperf_reports.bisection.words import (
-    HASH_DIGITS,
     LEAST_SHOWN,
     describe_change,
     format_level_interval,
@@ -56,7 +55,7 @@ def _tested_cells(tested: BootedCommit) -> tuple[Cell, ...]:
     level, probability = tested.level, tested.probability
     return (
         Cell(text=str(tested.position)),
-        *_commit_cells(tested.commit.hash, tested.commit.subject),
+        *_commit_cells(tested.commit.short, tested.commit.subject),
         Cell(text=str(len(tested.boots))),
         Cell(text=MISSING if level is None else format_value(level.mean)),
         Cell(text=format_level_interval(level)),
@@ -103,7 +102,7 @@ def list_named(document: BisectDocument) -> Iterator[Block]:
 def _named_row(named: NamedCommit) -> tuple[Cell, ...]:
     change, check = named.change, named.check
     return (
-        *_commit_cells(named.commits[-1].hash, _subject(named)),
+        *_commit_cells(named.commits[-1].short, _subject(named)),
         *_change_cells(change),
         Cell(text=f"{change.older_boots} + {change.newer_boots}"),
         Cell(text=format_probability(named.probability), sort=named.probability),
@@ -116,7 +115,7 @@ def _subject(named: NamedCommit) -> str:
     last, others = named.commits[-1], named.commits[:-1]
     if not others:
         return last.subject
-    names = ", ".join(each.hash[:HASH_DIGITS] for each in others)
+    names = ", ".join(each.short for each in others)
     return f"{cut(last.subject, LONGEST_SUBJECT)}; or untestable before it: {names}"
 
 
@@ -146,7 +145,7 @@ def list_candidates(candidates: Sequence[Candidate]) -> Iterator[Block]:
         rows=tuple(
             (
                 Cell(text=format_probability(each.probability), sort=each.probability),
-                *_commit_cells(each.commits[-1].hash, each.commits[-1].subject),
+                *_commit_cells(each.commits[-1].short, each.commits[-1].subject),
                 Cell(text=str(each.boots)),
             )
             for each in shown
@@ -162,7 +161,7 @@ def list_untestable(document: BisectDocument) -> Iterator[Block]:
             columns=(*_COMMIT, Column(title="reason")),
             rows=tuple(
                 (
-                    *_commit_cells(each.hash, each.subject),
+                    *_commit_cells(each.short, each.subject),
                     Cell(text=document.reasons.get(each.hash, MISSING)),
                 )
                 for each in document.untestable
@@ -170,8 +169,8 @@ def list_untestable(document: BisectDocument) -> Iterator[Block]:
         )
 
 
-def _commit_cells(commit: str, subject: str) -> tuple[Cell, Cell]:
-    return Cell(text=commit[:HASH_DIGITS]), Cell(text=cut(subject, LONGEST_SUBJECT))
+def _commit_cells(short: str, subject: str) -> tuple[Cell, Cell]:
+    return Cell(text=short), Cell(text=cut(subject, LONGEST_SUBJECT))
 
 
 def _change_cells(change: Change | None) -> tuple[Cell, Cell]:

@@ -7,7 +7,6 @@ from schedperf.model.units import MISSING, format_number
 from schedperf_reports.words.quantities import format_change, format_interval
 from schedperf_reports.words.rows import count_of
 
-HASH_DIGITS = 12
 # Smaller probabilities would be printed as 0.
 LEAST_SHOWN = 0.0005
 # Boots of one kernel differ by as little as 0.1%.

@@ -30,22 +30,15 @@ from schedperf.lab.bisect.store import (
 )
 from schedperf.lab.bisect.values import choose_result, read_values
 from schedperf.lab.build import BuildFailed
+from schedperf.lab.failed import Failed
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
 
 _LONGEST_REASON = 300
-_HASH_DIGITS = 12
 
 
-class Untestable(Exception):
-    """A commit cannot be booted or run.
-
-    :param reason: one line
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class Untestable(Failed):
+    """A commit cannot be booted or run."""
 
 
 class Machine(Protocol):
@@ -172,9 +165,7 @@ class Search:
     def _skip(self, commit: Commit, reason: str) -> None:
         for end, name in ((self._span.commits[0], "good"), (self._span.commits[-1], "bad")):
             if commit.hash == end.hash:
-                raise InputError(
-                    f"--{name} {commit.hash[:_HASH_DIGITS]}: {reason}; name another end"
-                )
+                raise InputError(f"--{name} {commit.short}: {reason}; name another end")
         reason = cut(clean_line(reason), _LONGEST_REASON)
         self._append(Skipped(at=time.time(), commit=commit.hash, reason=reason))
 

@@ -24,11 +24,11 @@ from msgspec.json import encode
 from schedperf.inputs.bundle.durable import explain, sync_folder, write_all, write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import Count, decode
+from schedperf.inputs.git import HASH_DIGITS
 from schedperf.lab.bisect.judge import Options
 from schedperf.lab.bisect.results import COLUMNS
 from schedperf.model.errors import InputError
 from schedperf.model.json_text import to_json
-from schedperf.model.text import clean_line, cut
 
 _SEARCH = "search.json"
 _EVENTS = "events.jsonl"
@@ -36,8 +36,6 @@ BOOTS = "boots.csv"
 _LOCK = "lock"
 _MOST_BYTES = 64 << 20
 _LONGEST_LINE = 1 << 20
-_LONGEST_SHOWN = 60
-_HASH_DIGITS = 12
 
 Hash = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 Text = Annotated[str, Meta(max_length=4096)]
@@ -69,6 +67,21 @@ class Request(Struct, frozen=True, kw_only=True):
     build: Text
     recording: tuple[Text, ...]
     words: tuple[Text, ...]
+
+
+# What the user gives for each field of a request.
+OPTIONS = {
+    "repository": "--repo",
+    "good": "--good",
+    "bad": "--bad",
+    "search": "--paths, --boot-sd or --boots",
+    "place": "--in or --on",
+    "target": "--on",
+    "result": "--result",
+    "build": "--build, --config or the compilers",
+    "recording": "options of the recordings",
+    "words": "the command",
+}
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="event"):
@@ -192,13 +205,16 @@ class Store:
                 f"{error.filename or self.folder}: {explain(error)}; choose another --output"
             ) from None
         found = self.request()
-        for name in Request.__struct_fields__:
-            before, now = (getattr(each, name) for each in (found, request))
-            if before != now:
-                raise InputError(
-                    f"{self.folder}: contains another search ({name}: {_show(before)}, not "
-                    f"{_show(now)}); choose another --output, or repeat the command that began it"
-                )
+        other = [
+            option
+            for name, option in OPTIONS.items()
+            if getattr(found, name) != getattr(request, name)
+        ]
+        if other:
+            raise InputError(
+                f"{self.folder}: contains another search (different: {', '.join(other)}); choose "
+                "another --output, or repeat the command that began it"
+            )
 
     def request(self) -> Request:
         """Return what is searched.
@@ -261,7 +277,7 @@ class Store:
 
     def bundle(self, commit: str) -> Path:
         """Return where the recordings of a commit are."""
-        return self.bundles / f"{self._names.get(commit, commit[:_HASH_DIGITS])}.tar"
+        return self.bundles / f"{self._names.get(commit, commit[:HASH_DIGITS])}.tar"
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -323,10 +339,6 @@ def _cut_incomplete_line(file: IO[bytes]) -> None:
 
 def _unwritable(path: Path, error: OSError) -> InputError:
     return InputError(f"{path}: {explain(error)}; free space there, and repeat the command")
-
-
-def _show(value: object) -> str:
-    return repr(cut(clean_line(str(value)), _LONGEST_SHOWN))
 
 
 class Progress(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from schedperf.lab.failed import Failed
 from schedperf.lab.group import end_group, signals_delayed
 from schedperf.lab.vm import script
 from schedperf.lab.vm.machine import Machine, find_kvm_error
@@ -71,15 +72,8 @@ _REASONS = (
 _TIME_STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
 
 
-class GuestFailed(Exception):
-    """A guest ended, or was killed, before it finished.
-
-    :param reason: one line
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class GuestFailed(Failed):
+    """A guest ended, or was killed, before it finished."""
 
 
 class KvmFailed(GuestFailed):

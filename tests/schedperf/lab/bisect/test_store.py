@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from schedperf.lab.bisect.judge import Options
 from schedperf.lab.bisect.store import (
+    OPTIONS,
     AnyEvent,
     Booted,
     Booting,
@@ -120,8 +121,12 @@ def test_a_damaged_request_is_one_line(store: Store, content: bytes) -> None:
 
 def test_a_directory_belongs_to_one_search(store: Store) -> None:
     store.begin(REQUEST)
-    with pytest.raises(InputError, match=r"another search \(words: .*; choose another --output"):
+    with pytest.raises(InputError, match=r"another search \(different: the command\); choose"):
         store.begin(replace(REQUEST, words=("./other",)))
+
+
+def test_each_field_of_a_request_has_an_option() -> None:
+    assert {"schema", *OPTIONS} == {*Request.__struct_fields__}
 
 
 def test_a_directory_without_a_search_is_refused(tmp_path: Path) -> None:
