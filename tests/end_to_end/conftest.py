@@ -88,7 +88,8 @@ tell checked
 PYTHON -I recorder ab --events 9 -o depth -n 1 --instrumented 1 --warmup 0 \\
     --base-setup './enter-cgroup 0 $$' --new-setup './enter-cgroup 8 $$' \\
     --with bpf_pelt,bpf_placement,perf_stat \\
-    -- perf stat -a -x, -e mem:$handler:x hackbench -l 100 -g 1
+    -- perf stat -a -x, -e mem:$handler:x,sched:sched_wakeup,sched:sched_wakeup_new,\\
+sched:sched_migrate_task hackbench -l 100 -g 1
 tell depth
 # What a group counted is read once more before it is removed.
 remove='rmdir /sys/fs/cgroup/limited* || true'
