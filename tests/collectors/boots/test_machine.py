@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -95,14 +96,21 @@ class ProcessMachine:
         raise AssertionError("no recording began")
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
-    """Yield a machine."""
-    (tmp_path / "machine").mkdir()
-    made = ProcessMachine(tmp_path / "machine")
+@contextmanager
+def running_machine(folder: Path) -> Iterator[ProcessMachine]:
+    """Yield a machine whose files are in a new directory."""
+    folder.mkdir()
+    made = ProcessMachine(folder)
     yield made
     made.process.kill()
     made.process.communicate()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
+    """Yield a machine."""
+    with running_machine(tmp_path / "machine") as made:
+        yield made
 
 
 def _let_run(tmp_path: Path, *releases: str) -> None:

@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from schedperf.inputs.bundle.open import open_bundle
 from schedperf.lab.bisect.store import Booting, Store, read_progress
+from schedperf.publish.culprit.files import load_culprit
+from tests.collectors.boots.test_machine import HOOK, running_machine
+from tests.git_repository import init_git
 from tests.programs import Program
 
 MAKE_PROGRAM = Path(__file__).parents[3] / "examples" / "bisect" / "make-program"
@@ -26,6 +30,16 @@ RUN = (
 )  # fmt: skip
 WORKLOAD = ("--", "./program")
 ENDS = ("--good", "v0", "--bad", "v12")
+# The kernel "two" is slower.
+BY_RELEASE = """
+case $(cat /proc/sys/kernel/osrelease) in two) echo time: 1.5;; *) echo time: 1.0;; esac
+"""
+SEARCH_BY_SSH = (
+    "bisect", "run", "--good", "v0", "--bad", "v1", "--on", "ssh:root@lab",
+    "--build", 'cp release "$SCHEDPERF_OUT"', "--install", 'cat "$SCHEDPERF_OUT/release"',
+    "--boot", f"command:{HOOK}", "--settle", "0", "-n", "1", "--warmup", "0", "--with", "none",
+    "--metric", RULE, "--yes",
+)  # fmt: skip
 MORE = 75
 KILLS = 20
 
@@ -217,6 +231,39 @@ def test_a_search_that_is_killed_again_and_again_has_the_same_result(
     assert ended.returncode == 0
     assert first_bad(ended.stdout) == first_bad(found.stdout)
     check_boots(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root")
+def test_kernels_of_a_machine_that_is_reached_by_ssh_are_searched(tmp_path: Path) -> None:
+    git = init_git(tmp_path / "linux")
+    for name, release in (("v0", "one"), ("v1", "two")):
+        (tmp_path / "linux" / "release").write_text(f"{release}\n")
+        git("add", "release")
+        git("commit", "--quiet", "--no-gpg-sign", "-m", f"sched: kernel {release}")
+        git("tag", name)
+    places = (f"--repo={tmp_path / 'linux'}", f"--output={tmp_path / 'search'}")
+    words = (*SEARCH_BY_SSH, *places, "--", "sh", "-c", BY_RELEASE)
+    with running_machine(tmp_path / "machine") as machine:
+        ran = subprocess.run(
+            machine.command(sys.executable, "-m", "schedperf", *words),
+            env=machine.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stderr
+    assert '("sched: kernel two")' in ran.stdout.splitlines()[0]
+    boots = read_progress(Store(tmp_path / "search").events()).boots
+    bundles = [open_bundle(path) for path in (tmp_path / "search" / "bundles").glob("*.tar")]
+    assert len(boots) == sum(len(bundle.boots) for bundle in bundles)
+    # What mails and pages are drawn from is there without more commands.
+    [path] = (tmp_path / "search" / "culprits").glob("*/culprit.json")
+    culprit = load_culprit(path)
+    assert culprit.bad.commit == git("rev-parse", "v1")
+    assert culprit.bisection is not None
+    assert culprit.bisection.boots == len(boots)
 
 
 def start(folder: Path) -> Program:

@@ -29,7 +29,7 @@ from schedperf_collectors.boots.state import (
     Store,
 )
 from schedperf_collectors.machine.errors import TRY_AGAIN
-from tests.collectors.boots.test_machine import HOOK, ProcessMachine
+from tests.collectors.boots.test_machine import HOOK, ProcessMachine, running_machine
 from tests.git_repository import init_git
 
 INSTALL = (
@@ -235,11 +235,8 @@ def test_targets_without_ssh_are_refused(tmp_path: Path, lab: Lab) -> None:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
     """Yield a machine made of processes."""
-    (tmp_path / "machine").mkdir()
-    made = ProcessMachine(tmp_path / "machine")
-    yield made
-    made.process.kill()
-    made.process.communicate()
+    with running_machine(tmp_path / "machine") as made:
+        yield made
 
 
 @pytest.mark.system
