@@ -41,9 +41,9 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Documents that record for about a minute or longer.
 SLOW = ("recording.md", "troubleshooting.md")
-SLOW_HELP = ("ab", "doctor", "record")
+SLOW_HELP = ("ab", "bisect run", "doctor", "record")
 # What records on this machine, or asks what could be recorded.
-RECORDS = re.compile(r"\bschedperf (ab|doctor|exec|night|record|rerun|series|vm)\b")
+RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -155,7 +155,8 @@ def missing_for(command: str) -> str | None:
         and not (shutil.which("scx_lavd") and Path("/sys/kernel/sched_ext").exists()),
         "needs qemu-system-x86": command.startswith("schedperf vm ")
         and shutil.which("qemu-system-x86_64") is None,
-        "needs the source of a kernel, and boots guests": command.startswith("schedperf series "),
+        "needs the source of a kernel, and boots guests": " --in vm " in command
+        or command.startswith("schedperf series "),
         "asks on a terminal before it runs anything": command.startswith("schedperf rerun ")
         and asks,
     }
@@ -317,9 +318,15 @@ def bring_memory_samples(folder: Path) -> None:
         (folder / f"{side}.data").write_bytes(write_perf_data(run.perf_data()))
 
 
+def bring_program(folder: Path) -> None:
+    """Bring the repository of a program that becomes slower."""
+    subprocess.run([REPOSITORY / "examples" / "bisect" / "make-program"], cwd=folder, check=True)
+
+
 # What brings the inputs of a command's examples.
 BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "bisect": (bring_commits,),
+    "bisect run": (bring_program,),
     # The bundles of a regression are of two kernels.
     "culprit": (bring_commits, regression),
     "import": (bring_results,),
@@ -338,14 +345,15 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
                 *[pytest.mark.alone] * (name == "ab"),
             ],
         )
-        for name in all_commands()
+        # A subcommand with examples of its own.
+        for name in (*all_commands(), "bisect run")
     ],
 )
 def test_examples_of_help_run(
     name: str, folder: Path, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    examples = help_examples(run_cli(name, "--help").stdout)
+    examples = help_examples(run_cli(*name.split(), "--help").stdout)
     monkeypatch.delenv("COLUMNS")
     assert examples, f"schedperf {name} --help shows no example"
     if not any("base.tar" in example and " -o " in example for example in examples):

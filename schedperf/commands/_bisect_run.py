@@ -40,8 +40,9 @@ Examples:
   schedperf bisect run --good v6.18 --bad tip/master --repo linux \\
      --build ./build --on ssh:root@lab1 --install ./install -n 3 -o search \\
      -- hackbench -l 500 -g 2
-  schedperf bisect run --good v1.2 --bad main --repo prog --in here \\
-     --build 'make && cp prog "$SCHEDPERF_OUT"' -o search -- ./prog
+  schedperf bisect run --good v0 --bad v12 --repo program --in here \\
+     --build 'cp program work "$SCHEDPERF_OUT"' --with none \\
+     --metric 'time[s,lower]=time: ([0-9.]+)' --yes -o search -- ./program
 """
 
 
