@@ -10,9 +10,11 @@ import click
 
 from schedperf.commands._outputs import dump_json
 from schedperf.commands.compare import command as compare
+from schedperf.commands.culprit import add as culprit_add
 from schedperf.commands.culprit import new as culprit_new
 from schedperf.inputs.bundle.durable import write_durably
-from schedperf.lab.bisect.document import BisectDocument, NamedCommit
+from schedperf.lab.bisect.document import BisectDocument, NamedCommit, Trial
+from schedperf.lab.bisect.prove import proof_folder, switched
 from schedperf.lab.bisect.store import Store
 from schedperf.model.errors import SchedperfError
 
@@ -21,21 +23,25 @@ def keep_culprits(document: BisectDocument, store: Store, repository: Path) -> N
     """Write ``culprits/COMMIT/culprit.json``, and the comparison and the search that it refers to.
 
     A commit that makes nothing worse, or whose boots alone do not show it, has no record; the
-    reason is printed. A record that exists is kept.
+    reason is printed. A record that exists is kept, and gets what trials have shown.
 
     :param document: a search that is over
     """
     for named in document.named:
         folder = store.folder / "culprits" / store.bundle(named.commits[-1].hash).stem
         path = folder / "culprit.json"
-        if path.exists():
-            continue
         try:
-            _keep(document, named, store, repository, path)
+            if not path.exists():
+                _keep(document, named, store, repository, path)
         except SchedperfError as error:
             click.echo(f"schedperf: no record of {folder.name}: {error}", err=True)
-        else:
-            click.echo(f"schedperf: record: {path}", err=True)
+            continue
+        for trial in named.trials:
+            try:
+                _add(trial, proof_folder(store, named), path)
+            except SchedperfError as error:
+                click.echo(f"schedperf: {path}: {trial.kind} not added: {error}", err=True)
+        click.echo(f"schedperf: record: {path}", err=True)
 
 
 def _keep(
@@ -47,18 +53,55 @@ def _keep(
         regression
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    search, compared = path.parent / "bisect.json", path.parent / "compare.json"
+    search = path.parent / "bisect.json"
     write_durably(search, dump_json(document).encode())
-    ends = named.parent.hash, named.commits[-1].hash
-    _call(compare, ["--json", str(compared), *map(str, map(store.bundle, ends))])
-    good, bad = ends
+    good, bad = named.parent.hash, named.commits[-1].hash
+    compared = _compare(path, "compare", store.bundle(good), store.bundle(bad))
     _call(
         culprit_new,
         [
             *("--repo", str(repository), "--good", good, "--bad", bad),
-            *("--bisection", str(search), str(path), str(compared)),
+            *("--bisection", str(search), str(path), compared),
         ],
     )
+
+
+def _add(trial: Trial, folder: Path, path: Path) -> None:
+    """Add the comparisons of a trial to a record, in their roles.
+
+    :param folder: of the trials of the commit
+    :param path: of the record
+    :raises SchedperfError: a file cannot be read or written, or a role refuses its comparison
+    """
+    words: Sequence[str] = ()
+    if trial.kind == "revert" and trial.reason is not None:
+        words = ("--revert-impossible", trial.reason)
+    elif trial.change is None:
+        pass
+    elif trial.kind == "revert":
+        parent, newest, reverted = (
+            folder / "revert" / f"{name}.tar" for name in ("parent", "newest", "reverted")
+        )
+        tip, revert = (
+            _compare(path, "tip", parent, newest),
+            _compare(path, "revert", parent, reverted),
+        )
+        words = ("--tip", tip, "--revert", revert)
+    elif trial.feature is not None:
+        off, on = switched(folder / "feature" / "commit.tar", trial.feature)
+        words = ("--feature", f"{trial.feature}={_compare(path, 'feature', on, off)}")
+    else:
+        parent, commit = (folder / "alignment" / f"{name}.tar" for name in ("parent", "commit"))
+        words = ("--forced-alignment", _compare(path, "alignment", parent, commit))
+    if words:
+        _call(culprit_add, [*words, str(path)])
+
+
+def _compare(path: Path, name: str, base: Path, new: Path) -> str:
+    """Compare two bundles; return the path of the comparison, which is beside the record."""
+    written = str(path.parent / f"{name}.json")
+    _call(compare, ["--json", written, str(base), str(new)])
+    return written
 
 
 def _call(command: click.Command, arguments: Sequence[str]) -> None:

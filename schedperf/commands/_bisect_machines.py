@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from schedperf.commands.vm import GuestRecorder
 from schedperf.inputs.git import Commit
+from schedperf.lab.bisect.prove import switched
 from schedperf.lab.bisect.search import Untestable
 from schedperf.lab.build import read_built
 from schedperf.lab.group import signals_delayed
@@ -24,8 +26,12 @@ from schedperf.model.text import clean_line, cut
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.orphans import end_with_parent
 from schedperf_collectors.recorder.recover import recover
+from schedperf_collectors.recorder.sides import FEATURES
 
 _USAGE = 2
+# The file of the guest's kernel; the redirection fails if there is none.
+_FEATURES = f"$(ls {shlex.join(map(str, FEATURES))} 2>/dev/null | head -n 1)"
+_VARIED = "sched.features"
 # A recorder whose search was killed ends shortly after it.
 _ENDS_WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.1
@@ -33,7 +39,8 @@ _ERROR = "schedperf: error: "
 _TAIL_BYTES = 64 << 10
 _LONGEST_ERROR = 300
 
-Describe = Callable[[Commit], Mapping[str, Any] | None]
+
+MayDescribe = Callable[[Commit], Mapping[str, Any] | None]
 
 
 class Recorder:
@@ -123,6 +130,13 @@ class Here:
                 "repeat the command to continue"
             )
 
+    def switch(self, *_: object, **__: object) -> None:
+        """Refuse: no kernel boots here.
+
+        :raises Untestable: always
+        """
+        raise Untestable("what a commit builds is no kernel")
+
     def recover(self, bundle: Path) -> None:
         """Complete a bundle whose recording was killed.
 
@@ -144,7 +158,7 @@ class Guests:
     """
 
     def __init__(
-        self, recorder: GuestRecorder, describe: Describe, label: Callable[[Commit], str]
+        self, recorder: GuestRecorder, describe: MayDescribe, label: Callable[[Commit], str]
     ) -> None:
         self._recorder = recorder
         self._describe = describe
@@ -162,6 +176,23 @@ class Guests:
             self._recorder.record([kernel], boots)
         except KernelFailed as error:
             raise Untestable(f"does not boot: {error.reason}") from None
+
+    def switch(self, commit: Commit, built: Path, boots: int, feature: str, bundle: Path) -> None:
+        """Record the command with a scheduler feature off and on, each in some boots.
+
+        :param bundle: path ``NAME.tar``; the bundles are ``NAME-NO_FEATURE.tar`` and
+            ``NAME-FEATURE.tar``
+        :raises Untestable: the kernel does not boot, or lacks the feature
+        """
+        for word, path in zip((f"NO_{feature}", feature), switched(bundle, feature), strict=True):
+            kernel = read_built(built, path.stem, f"{commit.short} {word}")
+            kernel = replace(kernel, source=self._describe(commit))
+            try:
+                self._recorder.record(
+                    [kernel], boots, setup=f"echo {word} >{_FEATURES}", vary=[_VARIED]
+                )
+            except InputError as error:
+                raise Untestable(f"{word}: {error}") from None
 
     def recover(self, bundle: Path) -> None:
         """Do nothing: a bundle has each finished boot."""

@@ -22,8 +22,9 @@ from schedperf_collectors.recorder.options import make_parser
 
 if TYPE_CHECKING:
     from schedperf.inputs.git import Commit, Repository
+    from schedperf.lab.bisect.hardware import Describe
     from schedperf.lab.bisect.judge import Range
-    from schedperf.lab.bisect.search import Machine
+    from schedperf.lab.bisect.prove import TrialMachine
     from schedperf.lab.bisect.store import Place, Store
     from schedperf.lab.build import Recipe
 
@@ -41,7 +42,7 @@ Examples:
      --build ./build --on ssh:root@lab1 --install ./install -n 3 -o search \\
      -- hackbench -l 500 -g 2
   schedperf bisect run --good v0 --bad v12 --repo program --in here \\
-     --build 'cp program work "$SCHEDPERF_OUT"' --with none \\
+     --build 'cp -r program work "$SCHEDPERF_OUT"' --with none \\
      --metric 'time[s,lower]=time: ([0-9.]+)' --yes -o search -- ./program
 """
 
@@ -62,6 +63,10 @@ Examples:
 @build_options
 @click.option("--result", metavar="NAME",
               help="Name the result that decides.  [default: the only primary one]")  # fmt: skip
+@click.option("--prove", is_flag=True,
+              help="Then test whether each named commit causes the change: revert it on --bad, "
+                   "switch off a scheduler feature that it guards, and build it and its parent "
+                   "with aligned functions and per-CPU variables.")  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before the search.")
 @click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
               help="Write builds, bundles and the state to this directory, and continue the search "
@@ -78,9 +83,11 @@ def run(ctx: click.Context, /, **options: Any) -> int:
     Exit status: 0 a commit is named, 1 good and bad do not differ, 2 usage or input error, 3 no
     commit is named although good and bad differ, 75 interrupted or stopped: run it again.
     """
-    from schedperf.commands._bisect_culprit import keep_culprits  # noqa: PLC0415 # as above
-    from schedperf.commands._bisect_screen import EXIT_STATUSES, Screen  # noqa: PLC0415 # --help stays fast
+    from schedperf.commands._bisect_culprit import keep_culprits  # noqa: PLC0415 # --help stays fast
+    from schedperf.commands._bisect_prove import make_lab  # noqa: PLC0415
+    from schedperf.commands._bisect_screen import EXIT_STATUSES, Screen  # noqa: PLC0415 # as above
     from schedperf.inputs.git import Repository  # noqa: PLC0415
+    from schedperf.lab.bisect.prove import Stopped, prove, with_trials  # noqa: PLC0415
     from schedperf.lab.bisect.search import Search  # noqa: PLC0415
     from schedperf.lab.bisect.store import Store  # noqa: PLC0415
     from schedperf.lab.build import Builder  # noqa: PLC0415
@@ -94,22 +101,31 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         repository = Repository(options["repo"])
         recipe = _recipe(options)
         span = _begin(store, repository, recipe, ctx, options)
-        machine = _machine(ctx, options, repository, store)
+
+        def open_machine(folder: Path, describe: "Describe") -> "TrialMachine":
+            return _machine(ctx, options, store, folder, describe)
+
+        machine = open_machine(store.bundles, lambda commit: repository.describe(commit.hash))
         screen = Screen(span, quiet=options["quiet"], yes=options["yes"])
         with store.claimed():
             builder = Builder(repository.borrow(store.work), store.builds, recipe)
             try:
                 with vm.interruptible() as check:
                     document = Search(store, span, builder, machine, screen).run(check)
-            except vm.Interrupted:
+                    if document.next is None and options["prove"]:
+                        lab = make_lab(repository, store, recipe, builder, open_machine)
+                        prove(document, store, lab, screen, check)
+            except (vm.Interrupted, Stopped) as error:
+                what = "stopped" if isinstance(error, Stopped) else "interrupted"
                 click.echo(
-                    f"schedperf: interrupted; finished boots are in {store.folder}; repeat the "
+                    f"schedperf: {what}; finished boots are in {store.folder}; repeat the "
                     "command to continue",
                     err=True,
                 )
                 return _AGAIN
             if document.next is None:
                 shutil.rmtree(store.work, ignore_errors=True)
+        document = with_trials(document, store)
         write(document)
     outputs.print(document)
     if document.next is None and options["place"] != "here":
@@ -218,14 +234,18 @@ def _given_options(ctx: click.Context) -> tuple[str, ...]:
 
 
 def _machine(
-    ctx: click.Context, options: Mapping[str, Any], repository: "Repository", store: "Store"
-) -> "Machine":
+    ctx: click.Context,
+    options: Mapping[str, Any],
+    store: "Store",
+    output: Path,
+    describe: "Describe",
+) -> "TrialMachine":
     from schedperf.commands._bisect_machines import Guests, Here, Recorder  # noqa: PLC0415 # as above
 
-    words, output = options["command_line"], store.bundles
+    words = options["command_line"]
     if options["place"] == "vm":
         guests = vm.GuestRecorder(ctx, {**options, "output": output, "command_line": words})
-        return Guests(guests, lambda commit: repository.describe(commit.hash), _label)
+        return Guests(guests, describe, _label)
     recorder = Recorder(store.folder / "recording")
     recording = [f"--with={each}" for each in ctx.params["_collectors"]]
     recording += vm.recorder_words(ctx)
@@ -240,7 +260,7 @@ def _machine(
         options=[f"-n={options['runs']}", *recording, *(["-q"] if options["quiet"] else [])],
         command=words,
     )
-    return Hardware(site, repository, lambda arguments: recorder.run(arguments, output, None))
+    return Hardware(site, describe, lambda arguments: recorder.run(arguments, output, None))
 
 
 def _label(commit: "Commit") -> str:

@@ -16,7 +16,15 @@ from schedperf.commands._bisect_text import (
 from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.lab.bisect.judge import Range
-from schedperf.lab.bisect.store import AnyEvent, Booting, Building, Progress, Skipped, Store
+from schedperf.lab.bisect.store import (
+    AnyEvent,
+    Booting,
+    Building,
+    Progress,
+    Proving,
+    Skipped,
+    Store,
+)
 from schedperf.model.text import clean_line, cut
 from schedperf_reports.words.quantities import format_change
 
@@ -50,6 +58,8 @@ class Screen:
         elif isinstance(event, Booting):
             times = f"{event.boots} boot{'s' * (event.boots > 1)}"
             self._print(f"{times} of {self._name(event.commit)}")
+        elif isinstance(event, Proving):
+            self._print(f"proving {self._name(event.commit)}: {event.doing}")
 
     def show(self, document: BisectDocument, progress: Progress) -> None:
         """Print what the boots show so far: all of it on a terminal, else one line."""

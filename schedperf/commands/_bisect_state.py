@@ -35,12 +35,11 @@ def status(output: Path, **options: Any) -> None:
     """Print what a search has found, what it does now, and how much is left."""
     from schedperf.commands._bisect_text import format_state  # noqa: PLC0415 # --help stays fast
     from schedperf.lab.bisect.search import judge_progress  # noqa: PLC0415 # as above
-    from schedperf.lab.bisect.store import read_progress  # noqa: PLC0415
 
     outputs = Outputs(options, output)
     with outputs.opened() as write:
         store, _, span = _open(output)
-        progress = read_progress(store.events())
+        progress = store.progress()
         document = judge_progress(span, progress)
         write(document)
     outputs.print(document)
@@ -55,10 +54,9 @@ def log(output: Path) -> None:
     """Print a search as a log for `git bisect replay`."""
     from schedperf.lab.bisect.git_log import write_git_log  # noqa: PLC0415 # as above
     from schedperf.lab.bisect.search import judge_progress  # noqa: PLC0415
-    from schedperf.lab.bisect.store import read_progress  # noqa: PLC0415
 
     store, _, span = _open(output)
-    document = judge_progress(span, read_progress(store.events()))
+    document = judge_progress(span, store.progress())
     click.echo(write_git_log(document), nl=False)
 
 
@@ -86,7 +84,7 @@ def mark(name: str, side: "Side", output: Path) -> None:
     """
     from schedperf.lab.bisect.judge import find_inside  # noqa: PLC0415 # as above
     from schedperf.lab.bisect.search import excluded_by  # noqa: PLC0415
-    from schedperf.lab.bisect.store import Marked, read_progress  # noqa: PLC0415
+    from schedperf.lab.bisect.store import Marked  # noqa: PLC0415
 
     store, repository, span = _open(output)
     commit = find_inside(span, repository, name)
@@ -95,7 +93,7 @@ def mark(name: str, side: "Side", output: Path) -> None:
             f"{clean_line(name)}: not on the first-parent history of bad (expected a commit of the "
             "range itself, not of a branch that it merges); mark the merge"
         )
-    marks = {**read_progress(store.events()).marks, commit: side}
+    marks = {**store.progress().marks, commit: side}
     if len(excluded_by(span, marks)) == len(span.commits):
         raise InputError(
             f"{clean_line(name)}: {_SIDES[side]}, contradicts an earlier mark (expected the good "

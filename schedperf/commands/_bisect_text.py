@@ -12,11 +12,12 @@ from schedperf.lab.bisect.document import (
     MergedBranch,
     NamedCommit,
     OpenRange,
+    Trial,
 )
 from schedperf.lab.bisect.estimate import Estimate
 from schedperf.lab.bisect.posterior import LEADING
 from schedperf.lab.bisect.rule import SURE, Check
-from schedperf.lab.bisect.store import Booting, Building, Progress
+from schedperf.lab.bisect.store import Booting, Building, Progress, Proving
 from schedperf.model.text import clean_line, cut
 from schedperf_collectors.recorder.progress import format_duration
 from schedperf_reports.bisection.words import LEAST_SHOWN
@@ -37,6 +38,7 @@ _BRANCH_RESULTS: Mapping[BranchResult, str] = {
     "no-merge-base": "not searched: no merge base, or several",
     "untestable": "not searched: one of its ends cannot be tested",
 }
+_ARTEFACT = "no change if functions and per-CPU variables are aligned to 64 bytes"
 _BARS_HEADING = f"{'probability':<{6 + _BAR_COLUMNS}}  {'commit':<{HASH_DIGITS}}  boots"
 
 
@@ -102,6 +104,8 @@ def _describe_state(document: BisectDocument, progress: Progress, *, is_running:
     if isinstance(last, Building | Booting):
         doing = "building" if isinstance(last, Building) else "booting"
         return f"{doing} {last.commit[:HASH_DIGITS]}"
+    if isinstance(last, Proving):
+        return f"proving {last.commit[:HASH_DIGITS]}: {last.doing}"
     return "deciding"
 
 
@@ -115,6 +119,8 @@ def describe_document(document: BisectDocument) -> Iterator[tuple[str, str]]:
         yield "why", _why(document)
         if document.next.left is not None:
             yield "left", describe_left(document.next.left)
+    for named in filter(_is_artefact, document.named):
+        yield "layout artefact", f"{_hash(named.commits[-1])}: {_ARTEFACT}"
     for named in document.named:
         yield from _named_lines(named, document)
     for open_range in document.open:
@@ -176,6 +182,30 @@ def _named_lines(named: NamedCommit, document: BisectDocument) -> Iterator[tuple
     yield "change", f"{_change(named.change)}; explains {format_change(named.change.ratio)}{whole}"
     if _is_merge_itself(named, document.branches):
         yield "", "merged branches alone do not have it: the merge itself is the first bad commit"
+    yield from map(_trial_line, named.trials)
+
+
+def _trial_line(trial: Trial) -> tuple[str, str]:
+    """Return what a trial has shown, with its label."""
+    if trial.kind == "revert":
+        label, where, with_ = "revert", f"on {trial.kernel.short}: ", "with the commit"
+    elif trial.kind == "feature":
+        label, where, with_ = "feature switch", f"NO_{trial.feature}: ", f"with {trial.feature}"
+    else:
+        label, where, with_ = "forced alignment", "", "aligned"
+    if trial.change is None or trial.p is None:
+        return label, f"{where}not measured: {trial.reason}"
+    # Without what is reverted or switched off, the change must be gone; an alignment must keep it.
+    removes = (trial.result == "present") != (trial.kind == "alignment")
+    shown = "removes the change" if removes else "does not remove the change"
+    if trial.result == "undecided":
+        shown = "undecided"
+    measured = f"{_change(trial.change)}, p = {format_p(trial.p)}"
+    return label, f"{where}{shown}; {with_}: {measured}"
+
+
+def _is_artefact(named: NamedCommit) -> bool:
+    return any(each.kind == "alignment" and each.result == "absent" for each in named.trials)
 
 
 def _is_merge_itself(named: NamedCommit, branches: Sequence[MergedBranch]) -> bool:

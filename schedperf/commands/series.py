@@ -25,7 +25,7 @@ from schedperf.model.text import clean_line
 from schedperf_collectors.machine.new_files import write_durably
 
 if TYPE_CHECKING:
-    from schedperf.commands._bisect_machines import Describe
+    from schedperf.commands._bisect_machines import MayDescribe
     from schedperf.inputs.git import Checkouts, Commit
     from schedperf.lab.bisect.document import BisectDocument
     from schedperf.lab.bisect.judge import Range
@@ -152,7 +152,7 @@ class _Source:
         self,
         span: "Range",
         builds: "Builds",
-        describe: "Describe",
+        describe: "MayDescribe",
         stems: Sequence[str] | None = None,
     ) -> None:
         self.span = span
@@ -329,7 +329,7 @@ class _Series:
         from schedperf.commands._bisect_machines import Guests  # noqa: PLC0415
         from schedperf.commands._bisect_screen import Screen  # noqa: PLC0415
         from schedperf.lab.bisect.search import Search  # noqa: PLC0415
-        from schedperf.lab.bisect.store import Request, Store, read_progress  # noqa: PLC0415
+        from schedperf.lab.bisect.store import Request, Store  # noqa: PLC0415
 
         source, output = self._source, self._output
         span = source.span
@@ -360,7 +360,7 @@ class _Series:
         guests = Guests(self._recorder, source.describe, label)
         document = Search(store, span, source.builds, guests, screen).run(self._check)
         places = list(entries)
-        for commit, reason in read_progress(store.events()).untestable.items():
+        for commit, reason in store.progress().untestable.items():
             if commit in entries:
                 self._failed[places.index(commit)] = reason
         return document

@@ -221,33 +221,47 @@ class GuestRecorder:
         if not options["quiet"]:
             click.echo(f"schedperf: {_describe_acceleration(self._accelerated)}", err=True)
 
-    def record(self, kernels: "Sequence[Kernel]", boots: int) -> None:
+    def record(
+        self,
+        kernels: "Sequence[Kernel]",
+        boots: int,
+        *,
+        setup: str = "",
+        vary: Sequence[str] = (),
+    ) -> None:
         """Boot each kernel ``boots`` times, interleaved; add the runs to existing or new bundles.
 
         If KVM cannot run the first boot, the guests are emulated from then on.
 
+        :param setup: shell command to run in each guest after that of ``--setup``
+        :param vary: fields of host.json that it changes on purpose
         :raises KernelFailed: a kernel does not boot
         :raises InputError: a recording failed, or ``--accel kvm`` is given and KVM fails
         """
         from schedperf.lab.vm.guest import KvmFailed  # noqa: PLC0415
         from schedperf.lab.vm.machine import Acceleration  # noqa: PLC0415
 
+        given = self._options["setup"]
+        both = f"{{ {given}\n}} && {setup}" if given and setup else given or setup
+        options = {**self._options, "boots": boots, "add_boots": True, "setup": both}
+        words = [f"--vary={field}" for field in vary]
         try:
-            self._record(kernels, boots)
+            self._record(kernels, options, words)
         except KvmFailed as error:
             if self._options["accel"] == "kvm":
                 raise InputError(f"--accel kvm: {error.reason}; use --accel tcg") from error
             self._accelerated = Acceleration(is_kvm=False, reason=error.reason)
             click.echo(f"schedperf: {_describe_acceleration(self._accelerated)}", err=True)
-            self._record(kernels, boots)
+            self._record(kernels, options, words)
 
-    def _record(self, kernels: "Sequence[Kernel]", boots: int) -> None:
+    def _record(
+        self, kernels: "Sequence[Kernel]", options: Mapping[str, Any], words: Sequence[str]
+    ) -> None:
         from schedperf.commands._vm_progress import telling  # noqa: PLC0415
         from schedperf.lab.vm.session import record_in_guests  # noqa: PLC0415
 
         is_kvm = self._accelerated.is_kvm
-        options = {**self._options, "boots": boots, "add_boots": True}
-        request = _request(self._ctx, options, lambda: list(kernels), is_kvm=is_kvm)
+        request = _request(self._ctx, options, lambda: list(kernels), is_kvm=is_kvm, words=words)
         with telling(quiet=options["quiet"]) as tell:
             record_in_guests(request, _hypervisor(options, is_kvm=is_kvm), tell)
 
@@ -328,6 +342,7 @@ def _request(
     read_kernels: "Callable[[], list[Kernel]]",
     *,
     is_kvm: bool,
+    words: Sequence[str] = (),
 ) -> "Request":
     from schedperf.commands._zipapp import build_zipapp  # noqa: PLC0415
     from schedperf.lab.vm.script import Work  # noqa: PLC0415
@@ -337,7 +352,8 @@ def _request(
         check_bundles,
     )
 
-    arguments = [*_recorder_options(ctx, options, is_kvm=is_kvm), "--", *options["command_line"]]
+    chosen = [*words, *_recorder_options(ctx, options, is_kvm=is_kvm)]
+    arguments = [*chosen, "--", *options["command_line"]]
     _check_work(arguments, options["command_line"])
     kernels = read_kernels()
     output: Path = options["output"]

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line, cut
+from schedperf.model.text import clean_line, cut, list_some
 
 # Largest number of commits; two kernel releases are fewer commits apart.
 MOST_COMMITS = 20_000
@@ -52,6 +52,7 @@ _RELEASES = ("--match=v[0-9]*.[0-9]*", "--exclude=v*.*.*")
 # Digits of a hash that texts show.
 HASH_DIGITS = 12
 _TRUSTED = "safe.directory"
+_MOST_CONFLICTS = 3
 _IDENTITY = ("-c", "user.name=schedperf", "-c", "user.email=schedperf@localhost")
 
 
@@ -326,6 +327,17 @@ class Repository:
         return run_git(self._path, arguments)
 
 
+class Revert(Struct, frozen=True, kw_only=True):
+    """A commit that reverts another one, or why there is none.
+
+    :param commit: its hash; None if it does not revert
+    :param reason: why not; None if it reverts
+    """
+
+    commit: str | None
+    reason: str | None
+
+
 class Checkouts:
     """Check-outs of commits in a separate repository, which borrows the user's objects.
 
@@ -421,6 +433,50 @@ class Checkouts:
             raise InputError(f"the patches do not apply to base ({reason}); choose another base")
         return run_git(tree, ["rev-parse", "HEAD"]).stdout.strip()
 
+    def revert(self, tip: str, commit: str, parent: str) -> "Revert":
+        """Create a commit that reverts another one on top of a third, without a check-out.
+
+        :param tip: hash of the commit that becomes the parent of the new one
+        :param commit: hash of the commit to revert, or of the last one of several
+        :param parent: hash of the commit before it, or before them
+        :return: the new commit, whose hash is the same at each call, or why there is none
+        :raises InputError: a commit is unknown, or git is too old
+        """
+        # The change from the commit to its parent is merged into the tip.
+        when = run_git(self._path, ["log", "-1", "--format=@%ct +0000", tip, "--"]).stdout.strip()
+        base = self._commit_tree(commit, [], "before the revert", when)
+        sides = [self._commit_tree(each, [base], "revert", when) for each in (tip, parent)]
+        merged = run_git(
+            self._path,
+            ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", *sides],
+        )
+        if merged.returncode not in {0, 1}:
+            raise InputError(
+                f"{self._path}: git merge-tree failed ({reason_of(merged.stderr)}); install git "
+                "2.38 or newer"
+            )
+        tree, *conflicts = merged.stdout.split("\0")[:-1]
+        if merged.returncode:
+            names = list_some(list(dict.fromkeys(map(clean_line, conflicts))), _MOST_CONFLICTS)
+            return Revert(commit=None, reason=f"does not revert: CONFLICT in {names}")
+        if tree == self.tree_of(tip):
+            return Revert(commit=None, reason="nothing to revert: its change is not there any more")
+        subject = run_git(self._path, ["log", "-1", "--format=%s", commit, "--"]).stdout.strip()
+        reverted = self._commit_tree(tree, [tip], f'Revert "{subject}"', when)
+        return Revert(commit=reverted, reason=None)
+
+    def _commit_tree(self, tree: str, parents: Sequence[str], message: str, when: str) -> str:
+        """Create a commit; return its hash, which depends on the arguments only."""
+        made = run_git(
+            self._path,
+            [*_IDENTITY, "commit-tree", "--no-gpg-sign", "-m", message,
+             *(word for parent in parents for word in ("-p", parent)), f"{tree}^{{tree}}"],
+            variables={"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when},
+        )  # fmt: skip
+        if made.returncode:
+            raise InputError(f"{self._path}: git commit-tree failed ({reason_of(made.stderr)})")
+        return made.stdout.strip()
+
     def remove(self, name: str) -> None:
         """Remove a check-out; do nothing if there is none.
 
@@ -445,7 +501,10 @@ class Checkouts:
 
 
 def run_git(
-    folder: Path, arguments: Sequence[str], limit_s: float = _GIT_LIMIT_S
+    folder: Path,
+    arguments: Sequence[str],
+    limit_s: float = _GIT_LIMIT_S,
+    variables: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Run git without hooks, pagers, prompts, network and the user's configuration.
 
@@ -453,13 +512,14 @@ def run_git(
     repository is used, except settings that start programs or change the output.
 
     :param limit_s: time limit in s
+    :param variables: further variables of the environment
     :return: the finished process; its exit status is not checked
     :raises InputError: git is missing or times out
     """
     try:
         return subprocess.run(
             git_words(folder, arguments),
-            env=clean_environment(),
+            env={**clean_environment(), **(variables or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

@@ -80,17 +80,21 @@ class Recipe(Struct, frozen=True, kw_only=True):
     :param config: configuration of the kernel; None if the command provides it
     :param limit_s: time limit in seconds; a longer build is killed
     :param makes_kernel: whether a result without a kernel image is a failure
+    :param compiler_options: further options of the kernel's C compiler; the command gets them, and
+        those of the user, in ``KCFLAGS``
     """
 
     command: str
     config: Path | None
     limit_s: float
     makes_kernel: bool = True
+    compiler_options: str = ""
 
     def key(self) -> str:
-        """Return a hash of the command, the configuration, and the versions of the compilers."""
+        """Return a hash of the command, configuration, compiler options and compiler versions."""
         config = b"" if self.config is None else self.config.read_bytes()
-        parts = (self.command.encode(), config, *map(str.encode, _toolchain()))
+        texts = (*_toolchain(), *filter(None, [self.compiler_options]))
+        parts = (self.command.encode(), config, *map(str.encode, texts))
         return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -169,6 +173,9 @@ class Builder:
         }
         if self._recipe.config is not None:
             environment["SCHEDPERF_CONFIG"] = str(self._recipe.config.resolve())
+        if self._recipe.compiler_options:
+            given = environment.get("KCFLAGS", "")
+            environment["KCFLAGS"] = f"{given} {self._recipe.compiler_options}".strip()
         log, limit_s = self._folder / f"{hash_}.log", self._recipe.limit_s
         status, said = run_logged(self._recipe.command, tree, environment, log, limit_s)
         if status is None:

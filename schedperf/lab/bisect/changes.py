@@ -2,6 +2,7 @@
 """Compare the boots of two commits of a range: the ratio of their means, with its 95% CI."""
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -38,10 +39,17 @@ def compare_commits(bisection: Bisection, older: int, newer: int) -> Change | No
     :param older: index of the commit in the search; so is ``newer``
     :return: None if one of them has less than two usable boots
     """
-    sides = bisection.boots(older), bisection.boots(newer)
-    if min(map(len, sides)) < FEWEST:
+    return compare_boots(bisection.boots(older), bisection.boots(newer))
+
+
+def compare_boots(older: Sequence[float], newer: Sequence[float]) -> Change | None:
+    """Return the change from some boots to others; None with less than two of either.
+
+    :param older: logarithms of values, without the first boot; so is ``newer``
+    """
+    if min(len(older), len(newer)) < FEWEST:
         return None
-    found = welch_difference(*sides)
+    found = welch_difference(older, newer)
     assert found.difference is not None
     assert found.ci_low is not None
     assert found.ci_high is not None
@@ -49,8 +57,8 @@ def compare_commits(bisection: Bisection, older: int, newer: int) -> Change | No
         ratio=_ratio(found.difference),
         ci_low=_ratio(found.ci_low),
         ci_high=_ratio(found.ci_high),
-        older_boots=len(sides[0]),
-        newer_boots=len(sides[1]),
+        older_boots=len(older),
+        newer_boots=len(newer),
     )
 
 

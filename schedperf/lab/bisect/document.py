@@ -26,6 +26,8 @@ SCHEMA = "schedperf/bisect/1"
 
 Status = Literal["named", "no-change", "withheld", "more-boots"]
 Unsearched = Literal["no-merge-base", "untestable"]
+TrialKind = Literal["revert", "feature", "alignment"]
+TrialResult = Literal["present", "absent", "undecided", "impossible"]
 BranchResult = Literal["named", "excluded", "undecided", "withheld", "unfinished", Unsearched]
 
 # Longest list of candidates; more than a hundred show nothing yet.
@@ -100,6 +102,32 @@ class MergedBranch(Struct, frozen=True, kw_only=True):
     ]
 
 
+class Trial(Struct, frozen=True, kw_only=True):
+    """A test of whether a named commit causes the change, on boots made for it, in turns."""
+
+    kind: Annotated[
+        TrialKind,
+        "revert: the newest kernel, and the same with the commit reverted; feature: the named "
+        "commit, with a scheduler feature that it guards on, and off; alignment: commit and "
+        "parent, both built with functions and per-CPU variables aligned to 64 bytes",
+    ]
+    kernel: Annotated[Commit, "the newest kernel for a revert, else the named commit"]
+    feature: Annotated[str | None, "name of the scheduler feature; null for other kinds"]
+    change: Annotated[
+        Change | None,
+        "with / without what is tested: newest / reverted, on / off, or commit / parent; null if "
+        "nothing was measured",
+    ]
+    p: Annotated[float | None, "one-sided, that of the last look; null if nothing was measured"]
+    result: Annotated[
+        TrialResult,
+        "present: the change is there with what is tested, and not without it; absent: the end of "
+        "the 95% CI is below half of the named change; undecided: neither after the last look; "
+        "impossible: see the reason",
+    ]
+    reason: Annotated[str | None, "why it is impossible; null if it was measured"]
+
+
 class NamedCommit(Struct, frozen=True, kw_only=True):
     """A commit that changes the result, reproduced on fresh boots."""
 
@@ -113,6 +141,7 @@ class NamedCommit(Struct, frozen=True, kw_only=True):
         "if it is a commit of a branch: the merges by which it came into the range, last one of "
         "the range itself",
     ]
+    trials: Annotated[tuple[Trial, ...], "empty if none was asked for"] = ()
 
 
 class OpenRange(Struct, frozen=True, kw_only=True):

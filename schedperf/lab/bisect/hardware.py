@@ -8,12 +8,13 @@ at the next call. A site's program installs the kernels.
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from schedperf.inputs.git import Commit, Repository
+from schedperf.inputs.git import Commit
 from schedperf.lab.bisect.search import Untestable
 from schedperf.lab.build import run_logged
 from schedperf.model.errors import InputError
@@ -26,6 +27,7 @@ from schedperf_collectors.recorder.source import format_source
 
 _BY_SIGNAL = 128
 
+Describe = Callable[[Commit], Mapping[str, Any]]
 # Runs the recorder with these arguments, and returns its exit status.
 Run = Callable[[Sequence[str]], int]
 
@@ -59,14 +61,14 @@ class Site(Struct, frozen=True, kw_only=True):
 class Hardware:
     """A real machine that is reached by ssh.
 
-    :param repository: describes the commits
+    :param describe: function that returns the fields of a commit that a bundle stores
     :param run: runs the recorder
     :raises InputError: the target has another form
     """
 
-    def __init__(self, site: Site, repository: Repository, run: Run) -> None:
+    def __init__(self, site: Site, describe: Describe, run: Run) -> None:
         self._site = site
-        self._repository = repository
+        self._describe = describe
         self._run = run
         try:
             self._host = parse_host(site.target).host
@@ -82,18 +84,32 @@ class Hardware:
         :raises NotNow: the visit was interrupted or could not begin; it can be repeated
         :raises InputError: the kernel cannot be installed, or the recording failed
         """
+        self._visit(commit, built, boots, bundle)
+
+    def switch(self, commit: Commit, built: Path, boots: int, feature: str, bundle: Path) -> None:
+        """Boot a kernel several times, and record each boot with a scheduler feature off and on.
+
+        :param bundle: path ``NAME.tar``; the bundles are ``NAME-NO_FEATURE.tar`` and
+            ``NAME-FEATURE.tar``
+        :raises Untestable: as :meth:`boot`; so are the others
+        :raises NotNow:
+        :raises InputError:
+        """
+        self._visit(commit, built, boots, bundle, f"--feature={feature}")
+
+    def _visit(self, commit: Commit, built: Path, boots: int, bundle: Path, *more: str) -> None:
         name, output = bundle.stem, _output(bundle)
         if bundle.suffix != ".tar" or not NAME.match(name):
             raise InputError(f"{bundle}: invalid name of a bundle (expected e.g. 0123456789ab.tar)")
         self.recover(bundle)
         release = self._install(commit, built, bundle.with_suffix(".install.log"))
-        source = format_source(self._repository.describe(commit.hash))
+        source = format_source(self._describe(commit))
         site = self._site
         self._record(
             [
                 *("--append", "-o", output, "--kernel", f"{name}={release}"),
                 *("--boots", str(boots), "--on", site.target, "--source", f"{name}={source}"),
-                *(*site.options, "--", *site.command),
+                *(*site.options, *more, "--", *site.command),
             ],
             output,
         )

@@ -26,7 +26,6 @@ from schedperf.lab.bisect.store import (
     Side,
     Skipped,
     Store,
-    read_progress,
 )
 from schedperf.lab.bisect.values import choose_result, read_values
 from schedperf.lab.build import BuildFailed
@@ -120,7 +119,7 @@ class Search:
         self._take_unfinished()
         while True:
             check()
-            progress = read_progress(self._store.events())
+            progress = self._store.progress()
             document = judge_progress(self._span, progress)
             if document.next is None or self._store.is_to_stop():
                 return document
@@ -183,7 +182,7 @@ class Search:
         :param began_s: when they began, on the monotonic clock; None if unknown
         """
         took_s = None if began_s is None else time.monotonic() - began_s
-        progress = read_progress(self._store.events())
+        progress = self._store.progress()
         bundle = self._store.bundle(commit)
         if not bundle.exists():
             return False

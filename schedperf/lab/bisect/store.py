@@ -7,6 +7,7 @@
     events.jsonl    what has happened; each line is synced to disk before the next step
     boots.csv       the values of all boots, as `schedperf bisect next` reads them
     bundles/COMMIT.tar, builds/, work/    recordings, results of builds, and the check-out
+    proof/, builds-aligned/               trials of the named commits, and what they build
 """
 
 import fcntl
@@ -158,7 +159,17 @@ class Confirmed(Event, frozen=True, kw_only=True, tag="confirmed"):
     """The user agreed to the plan of the search."""
 
 
-AnyEvent = Building | Built | Booting | Booted | Skipped | Marked | Chosen | Confirmed
+class Proving(Event, frozen=True, kw_only=True, tag="proving"):
+    """A step of the trials of a named commit begins.
+
+    :param doing: what is done
+    """
+
+    commit: Hash
+    doing: Text
+
+
+AnyEvent = Building | Built | Booting | Booted | Skipped | Marked | Chosen | Confirmed | Proving
 
 
 class _Line(Struct, frozen=True, kw_only=True):
@@ -183,6 +194,7 @@ class Store:
         self.bundles = bundles or self.folder / "bundles"
         self._names = names or {}
         self.builds = self.folder / "builds"
+        self.aligned_builds = self.folder / "builds-aligned"
         self.work = self.folder / "work"
 
     def is_begun(self) -> bool:
@@ -241,6 +253,13 @@ class Store:
         return [
             decode(line, _Line, f"{path}:{number}").happened for number, line in enumerate(lines, 1)
         ]
+
+    def progress(self) -> "Progress":
+        """Return what has happened, summed up.
+
+        :raises InputError: the file is damaged
+        """
+        return read_progress(self.events())
 
     def append(self, event: AnyEvent) -> None:
         """Add an event, and sync it to disk.

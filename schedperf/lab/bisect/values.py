@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the results of the boots of a bundle: one value per boot, or per run of a program."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ def read_values(path: Path, chosen: Chosen, place: Place) -> Sequence[float]:
             "whose ratios are compared); name another result by --result"
         )
     return values
+
+
+def read_logs(path: Path, chosen: Chosen, place: Place) -> Sequence[float]:
+    """Return the natural logarithms of the values of :func:`read_values`."""
+    return [math.log(value) for value in read_values(path, chosen, place)]
 
 
 def _rows(bundle: Bundle) -> list[dict[str, Any]]:

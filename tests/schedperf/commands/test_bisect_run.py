@@ -22,7 +22,7 @@ from tests.git_repository import init_git
 from tests.programs import Program
 
 MAKE_PROGRAM = Path(__file__).parents[3] / "examples" / "bisect" / "make-program"
-BUILD = 'cp program work "$SCHEDPERF_OUT"'
+BUILD = 'cp -r program work "$SCHEDPERF_OUT"'
 RULE = "time[s,lower]=time: ([0-9.]+)"
 RUN = (
     "bisect", "run", "--repo", "program", "--in", "here", "--metric", RULE, "--with", "none",
@@ -82,7 +82,14 @@ def found(folder: Path) -> Ran:
     assert "good and bad differ by +5" in asked.stderr
     assert "the search: about" in asked.stderr
     assert "add --yes" in asked.stderr
-    return search(folder, "--yes", "--json", "search.json")
+    return search(folder, "--yes", "--prove", "--json", "search.json")
+
+
+@pytest.mark.slow
+def test_a_revert_of_each_removes_its_change(found: Ran) -> None:
+    reverts = [line for line in found.stdout.splitlines() if line.startswith("revert  ")]
+    assert len(reverts) == 2
+    assert all("removes the change; with the commit: +" in line for line in reverts)
 
 
 @pytest.mark.slow
@@ -185,7 +192,7 @@ def test_bad_requests_end_in_one_line(
 
 def test_an_end_whose_runs_fail_is_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "program").symlink_to(folder / "program")
-    build = f'[ "$(cat version)" != 12 ] || echo "exit 1" >program; {BUILD}'
+    build = f'[ ! -e other-12 ] || echo "exit 1" >program; {BUILD}'
     ran = search(tmp_path, "-q", build=build)
     assert ran.returncode == 2
     assert "--bad" in ran.stderr

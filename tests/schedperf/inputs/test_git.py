@@ -245,3 +245,97 @@ def test_a_hostile_commit_gives_a_source_that_the_recorder_takes(
         key: value for key, value in found.items() if value != []
     }
     assert len(found["subject"]) == 500
+
+
+def commit_file(git: Git, folder: Path, name: str, content: str) -> str:
+    """Commit a file; return the hash of the commit."""
+    (folder / name).write_text(content)
+    git("add", name)
+    git("commit", "--quiet", "--no-gpg-sign", "-m", f"changes {name}")
+    return git("rev-parse", "HEAD")
+
+
+def test_a_commit_is_reverted_without_a_check_out(
+    git: Git, repository: Repository, tmp_path: Path
+) -> None:
+    folder = tmp_path / "repository"
+    wanted = commit_file(git, folder, "other", "1\n")
+    tip = commit_file(git, folder, "file", "last\n")
+    before = git("rev-parse", "HEAD"), git("status", "--short"), git("count-objects")
+    checkouts = repository.borrow(tmp_path / "work")
+    made = checkouts.revert(tip, wanted, f"{wanted}^")
+    assert made.reason is None
+    assert made.commit is not None
+    reverted = checkouts.as_repository()
+    assert reverted.show(made.commit, "%s") == 'Revert "changes other"'
+    assert reverted.show(made.commit, "%P") == tip
+    assert reverted.changed_files(made.commit) == ["other"]
+    # Bundles name the commit, so that it must be the same when trials are continued.
+    assert repository.borrow(tmp_path / "again").revert(tip, wanted, f"{wanted}^") == made
+    assert (git("rev-parse", "HEAD"), git("status", "--short"), git("count-objects")) == before
+
+
+def test_several_commits_and_merges_are_reverted(
+    git: Git, repository: Repository, tmp_path: Path
+) -> None:
+    folder = tmp_path / "repository"
+    checkouts = repository.borrow(tmp_path / "work")
+    tip = commit_file(git, folder, "other", "1\n")
+    several = checkouts.revert(tip, git("rev-parse", "c3"), git("rev-parse", "c1"))
+    assert several.commit is not None
+    assert checkouts.as_repository().read_file(several.commit, "file", 99) == "1\n"
+    git("checkout", "--quiet", "-b", "side", "c1")
+    commit_file(git, folder, "side", "1\n")
+    git("checkout", "--quiet", "main")
+    git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
+    merge = git("rev-parse", "HEAD")
+    made = checkouts.revert(merge, merge, f"{merge}^1")
+    assert made.commit is not None
+    assert checkouts.tree_of(made.commit) == checkouts.tree_of(tip)
+
+
+def test_a_revert_with_conflicts_names_the_files(
+    git: Git, repository: Repository, tmp_path: Path
+) -> None:
+    checkouts = repository.borrow(tmp_path / "work")
+    wanted = git("rev-parse", "c2")
+    made = checkouts.revert(git("rev-parse", "c3"), wanted, f"{wanted}^")
+    assert made.commit is None
+    assert made.reason == "does not revert: CONFLICT in file"
+    folder = tmp_path / "repository"
+    name = "a\x1b[31m\nb"
+    hostile = commit_file(git, folder, name, "1\n")
+    tip = commit_file(git, folder, name, "2\n")
+    made = checkouts.revert(tip, hostile, f"{hostile}^")
+    assert made.reason is not None
+    assert made.reason.isprintable()
+    assert made.reason.startswith("does not revert: CONFLICT in a")
+
+
+def test_what_is_not_there_any_more_is_not_reverted(
+    git: Git, repository: Repository, tmp_path: Path
+) -> None:
+    wanted = git("rev-parse", "c2")
+    tip = commit_file(git, tmp_path / "repository", "file", "1\n")
+    made = repository.borrow(tmp_path / "work").revert(tip, wanted, f"{wanted}^")
+    assert made.commit is None
+    assert made.reason == "nothing to revert: its change is not there any more"
+
+
+def test_merge_drivers_and_hooks_are_not_run_by_a_revert(
+    git: Git, repository: Repository, tmp_path: Path
+) -> None:
+    folder = tmp_path / "repository"
+    (folder / ".gitattributes").write_text("file merge=evil\n")
+    git("add", ".gitattributes")
+    git("config", "merge.evil.driver", f"touch {tmp_path / 'pwned'}")
+    hook = folder / ".git" / "hooks" / "post-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path / 'pwned'}\n")
+    tip = commit_file(git, folder, "file", "last\n")
+    (tmp_path / "pwned").unlink(missing_ok=True)
+    hook.chmod(0o755)
+    wanted = git("rev-parse", "c2")
+    made = repository.borrow(tmp_path / "work").revert(tip, wanted, f"{wanted}^")
+    assert made.reason == "does not revert: CONFLICT in file"
+    assert not (tmp_path / "pwned").exists()

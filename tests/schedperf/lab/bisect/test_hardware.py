@@ -14,7 +14,6 @@ import pytest
 from schedperf.inputs.bundle.open import open_bundle
 from schedperf.inputs.git import Commit, Repository
 from schedperf.lab.bisect.hardware import Hardware, NotNow, Site
-from schedperf.lab.bisect.search import Machine as AnyMachine
 from schedperf.lab.bisect.search import Untestable
 from schedperf.model.errors import InputError
 from schedperf_collectors.boots.engine import DOES_NOT_BOOT
@@ -57,9 +56,18 @@ class Lab(NamedTuple):
     built: Path
 
     def boot(
-        self, run: Ab, bundle: Path, *, install: str = INSTALL, target: str = "ssh:root@lab:22"
+        self,
+        run: Ab,
+        bundle: Path,
+        *,
+        install: str = INSTALL,
+        target: str = "ssh:root@lab:22",
+        feature: str | None = None,
     ) -> None:
-        """Boot it once."""
+        """Visit the machine.
+
+        :param feature: name of a scheduler feature to switch; None to leave all as they are
+        """
         site = Site(
             target=target,
             install=install,
@@ -67,8 +75,11 @@ class Lab(NamedTuple):
             options=("--boot", "grub-reboot", "-n", "2"),
             command=("hackbench", "-g", "2"),
         )
-        machine: AnyMachine = Hardware(site, self.repository, run)
-        machine.boot(self.commit, self.built, 3, bundle)
+        machine = Hardware(site, lambda commit: self.repository.describe(commit.hash), run)
+        if feature is None:
+            machine.boot(self.commit, self.built, 3, bundle)
+        else:
+            machine.switch(self.commit, self.built, 3, feature, bundle)
 
 
 @pytest.fixture
@@ -101,6 +112,14 @@ def leave_visit(folder: Path, name: str, phase: str, gave_up: str | None = None)
     )
     (folder / FOLDER).mkdir()
     Store(folder / FOLDER / STATE).write(state)
+
+
+def test_a_feature_is_off_and_on_in_each_boot(tmp_path: Path, lab: Lab) -> None:
+    run = Ab()
+    lab.boot(run, tmp_path / "commit.tar", feature="PLACE_LAG")
+    (words,) = run.calls
+    assert words[words.index("--kernel") + 1] == "commit=6.1-g0"
+    assert words[-5:] == ["--feature=PLACE_LAG", "--", "hackbench", "-g", "2"]
 
 
 def test_a_visit_installs_and_records_one_kernel(tmp_path: Path, lab: Lab) -> None:
@@ -260,7 +279,10 @@ def test_boots_of_two_visits_are_in_one_bundle(
         ),
         command=("true",),
     )
-    hardware, bundle = Hardware(site, lab.repository, run), tmp_path / "two.tar"
+    hardware, bundle = (
+        Hardware(site, lambda commit: lab.repository.describe(commit.hash), run),
+        tmp_path / "two.tar",
+    )
     hardware.boot(lab.commit, lab.built, 1, bundle)
     hardware.boot(lab.commit, lab.built, 1, bundle)
     boots = open_bundle(bundle).boots
