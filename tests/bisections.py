@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -91,9 +92,12 @@ class Search:
 
     def finish(self, most_boots: int = 1000) -> BisectDocument:
         """Make the boots that are asked for, until none are, or this many are made."""
-        while (document := self.judge()).next is not None and len(self.boots) < most_boots:
-            self.boot(document.next.commit, document.next.boots)
-        return document
+        with pytest.MonkeyPatch.context() as patch:
+            # It simulates 20 searches after each boot, and only the last document is returned.
+            patch.setattr("schedperf.lab.bisect.document.estimate_left", lambda _: None)
+            while (visit := self.judge().next) is not None and len(self.boots) < most_boots:
+                self.boot(visit.commit, visit.boots)
+        return self.judge()
 
 
 def in_a_branch() -> BisectDocument:

@@ -4,7 +4,6 @@
 import pytest
 
 from schedperf.lab.bisect.culprit_record import convert_to_record
-from schedperf.lab.bisect.document import BisectDocument
 from schedperf.model.errors import InputError
 from tests.bisections import CAUSE, Search, in_a_branch, make_commits, named
 
@@ -46,18 +45,20 @@ def test_each_of_several_named_commits_has_its_own_probability() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "bad", "problem"),
+    ("search", "most_boots", "bad", "problem"),
     [
-        (named(), CAUSE + 1, f"names {COMMITS[CAUSE].hash[:12]} (expected {COMMITS[21].hash[:12]}"),
-        (Search(COMMITS, {CAUSE: 0.92}).finish(25), CAUSE, "the search is not over"),
-        (Search(COMMITS, {}).finish(), CAUSE, "good and bad do not differ"),
-        (Search(COMMITS, dict.fromkeys(range(33), 1.01), sd=0.005).finish(), CAUSE,
+        (Search(COMMITS, {CAUSE: 0.92}), 1000, CAUSE + 1,
+         f"names {COMMITS[CAUSE].hash[:12]} (expected {COMMITS[21].hash[:12]}"),
+        (Search(COMMITS, {CAUSE: 0.92}), 25, CAUSE, "the search is not over"),
+        (Search(COMMITS, {}), 1000, CAUSE, "good and bad do not differ"),
+        (Search(COMMITS, dict.fromkeys(range(33), 1.01), sd=0.005), 1000, CAUSE,
          "no commit is named"),
     ],
 )  # fmt: skip
 def test_a_search_without_this_answer_is_one_line(
-    document: BisectDocument, bad: int, problem: str
+    search: Search, most_boots: int, bad: int, problem: str
 ) -> None:
+    document = search.finish(most_boots)
     with pytest.raises(InputError) as error:
         convert_to_record(document, COMMITS[bad].hash, "b.json")
     assert str(error.value).startswith(f"b.json: {problem}")
