@@ -3,7 +3,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -23,6 +24,14 @@ CAUSE = 20
 def make_commits(number: int = 33, subject: str = "sched: change") -> list[Commit]:
     """Return commits with the subjects ``sched: change 0`` and so on, oldest first."""
     return [Commit(hash=f"{i + 1:040x}"[::-1], subject=f"{subject} {i}") for i in range(number)]
+
+
+@contextmanager
+def no_estimates() -> Iterator[None]:
+    """Leave out what a search still needs: its simulations take most of the time of a search."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("schedperf.lab.bisect.document.estimate_left", lambda _: None)
+        yield
 
 
 class Branch(Struct, frozen=True, kw_only=True):
@@ -92,9 +101,7 @@ class Search:
 
     def finish(self, most_boots: int = 1000) -> BisectDocument:
         """Make the boots that are asked for, until none are, or this many are made."""
-        with pytest.MonkeyPatch.context() as patch:
-            # It simulates 20 searches after each boot, and only the last document is returned.
-            patch.setattr("schedperf.lab.bisect.document.estimate_left", lambda _: None)
+        with no_estimates():
             while (visit := self.judge().next) is not None and len(self.boots) < most_boots:
                 self.boot(visit.commit, visit.boots)
         return self.judge()

@@ -13,6 +13,7 @@ from schedperf.inputs.git import Repository
 from schedperf.lab.bisect.document import BisectDocument
 from schedperf.lab.bisect.judge import Options, judge, read_range
 from schedperf.lab.bisect.rule import MOST_BOOTS
+from tests.bisections import no_estimates
 from tests.git_repository import Git, init_git
 
 History = Mapping[str, Sequence[str]]
@@ -77,8 +78,9 @@ class Lab:
         """Make the boots that are asked for, until none is; return the record."""
         span = read_range(self._repository, self.hashes["c0"], "main", Options())
         skipped = {self.hashes[each] for each in untestable}
-        while (asked := (found := judge(span, self.boots, skipped)).next) is not None:
-            self.boot(asked.commit.subject, asked.boots)
+        with no_estimates():
+            while (asked := (found := judge(span, self.boots, skipped)).next) is not None:
+                self.boot(asked.commit.subject, asked.boots)
         return found
 
 
