@@ -105,7 +105,9 @@ def recorder_with(tmp_path: Path) -> Callable[[str], Recorder]:
     def make(source: str) -> Recorder:
         copy = tmp_path / "copy" / PACKAGE.name
         others = {f"{name}.py" for name in all_collectors().keys() - {"host", "workload"}}
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        # With the bytecode: it takes as long to compile the modules as to record. Another worker may
+        # be writing some, under a name that ends with a number.
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
         for module in others:
             (copy / module).unlink()
         header = (
