@@ -67,8 +67,8 @@ WATCHES_MACHINE = {
     "needs_bpf",
     "needs_breakpoints",
     "needs_perf",
-    "recorded",
-    "recorded_with",
+    "recorded_here",
+    "recorded_here_with",
     "run_as_nobody",
     "run_here",
 }

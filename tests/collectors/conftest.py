@@ -105,8 +105,8 @@ def recorder_with(tmp_path: Path) -> Callable[[str], Recorder]:
     def make(source: str) -> Recorder:
         copy = tmp_path / "copy" / PACKAGE.name
         others = {f"{name}.py" for name in all_collectors().keys() - {"host", "workload"}}
-        # With the bytecode: it takes as long to compile the modules as to record. Another worker may
-        # be writing some, under a name that ends with a number.
+        # With the bytecode: to compile the modules takes as long as to record. Another worker may
+        # write some, under names that end with a number.
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
         for module in others:
             (copy / module).unlink()

@@ -28,7 +28,7 @@ from tests.shared_data import shared
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def recorded_here(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return a file that perf recorded just now and what perf said of it."""
     path = tmp_path_factory.mktemp("recorded") / "perf.data"
     done = subprocess.run(
@@ -60,8 +60,8 @@ def record(order: str, kind: int, payload: bytes, misc: int = 0) -> bytes:
 
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
-def test_the_event_that_perf_really_used_is_read_back(recorded: tuple[Path, str]) -> None:
-    event, *_ = summarise_perf_data(recorded[0]).events
+def test_the_event_that_perf_really_used_is_read_back(recorded_here: tuple[Path, str]) -> None:
+    event, *_ = summarise_perf_data(recorded_here[0]).events
     assert event.plain_name == "cpu-clock"
     assert event.name.startswith("cpu-clock")
     assert (event.rate, event.by_frequency, event.clockid) == (499, True, None)
@@ -69,8 +69,8 @@ def test_the_event_that_perf_really_used_is_read_back(recorded: tuple[Path, str]
 
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
-def test_samples_are_counted_as_perf_counts_them(recorded: tuple[Path, str]) -> None:
-    path, said = recorded
+def test_samples_are_counted_as_perf_counts_them(recorded_here: tuple[Path, str]) -> None:
+    path, said = recorded_here
     counted = re.search(r"\((\d+) samples\)", said)
     assert counted
     assert summarise_perf_data(path).samples == int(counted.group(1))
@@ -78,8 +78,8 @@ def test_samples_are_counted_as_perf_counts_them(recorded: tuple[Path, str]) -> 
 
 @pytest.mark.system
 @pytest.mark.xdist_group("machine")
-def test_a_system_wide_event_was_opened_once_a_cpu(recorded: tuple[Path, str]) -> None:
-    path, _ = recorded
+def test_a_system_wide_event_was_opened_once_a_cpu(recorded_here: tuple[Path, str]) -> None:
+    path, _ = recorded_here
     header = subprocess.run(
         ["perf", "report", "--header-only", "-i", str(path)], capture_output=True, text=True
     ).stdout
@@ -185,9 +185,9 @@ def test_modifiers_are_no_part_of_an_events_plain_name() -> None:
 @settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_cut_or_flipped_file_is_read_or_refused(
-    recorded: tuple[Path, str], data: st.DataObject
+    recorded_here: tuple[Path, str], data: st.DataObject
 ) -> None:
-    content = bytearray(recorded[0].read_bytes())
+    content = bytearray(recorded_here[0].read_bytes())
     # The header and the attributes decide everything; flip there more often than elsewhere.
     places = st.one_of(st.integers(0, 400), st.integers(0, len(content) - 1))
     for place in data.draw(st.lists(places, max_size=4)):

@@ -260,7 +260,7 @@ class Recorded:
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+def recorded_here(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """Record all CPUs for a second of hackbench; skip where that is not allowed."""
     path = tmp_path_factory.mktemp("perf") / "perf.data"
     missing = [program for program in ("perf", "hackbench") if shutil.which(program) is None]

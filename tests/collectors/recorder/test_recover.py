@@ -15,6 +15,8 @@ from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.bundle import Names, examine
 from schedperf_collectors.recorder.recover import recover
 
+pytestmark = pytest.mark.system
+
 
 def _record(path: Path, option: str = "-o") -> None:
     arguments = ["record", option, str(path), "-q", "-n", "2", "--warmup", "0", "--with", "none"]

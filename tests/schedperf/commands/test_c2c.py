@@ -4,7 +4,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,20 +26,28 @@ def percpu_json(run: MemoryRun) -> str:
     return json.dumps({"method": "kcore", "units": units, "stable": True})
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    """Return a directory with base.data, new.data, arm.data and what names them."""
+@pytest.fixture(scope="module")
+def contents() -> Mapping[str, bytes]:
+    """Return the contents of base.data, new.data, arm.data and what names them, by file name."""
     runs = {
         "base": scheduler_run("base", numa=NUMA),
         "new": scheduler_run("new", numa=NUMA),
         "arm": scheduler_run("new", numa=NUMA, vendor="arm"),
     }
-    for name, run in runs.items():
-        (tmp_path / f"{name}.data").write_bytes(write_perf_data(run.perf_data()))
-    (tmp_path / "System.map").write_text(runs["base"].kernel.system_map())
-    (tmp_path / "kallsyms").write_text(runs["base"].kernel.kallsyms())
-    (tmp_path / "percpu.json").write_text(percpu_json(runs["base"]))
-    (tmp_path / "percpu.txt").write_text(NUMA.percpu_lines())
+    return {
+        **{f"{name}.data": write_perf_data(run.perf_data()) for name, run in runs.items()},
+        "System.map": runs["base"].kernel.system_map().encode(),
+        "kallsyms": runs["base"].kernel.kallsyms().encode(),
+        "percpu.json": percpu_json(runs["base"]).encode(),
+        "percpu.txt": NUMA.percpu_lines().encode(),
+    }
+
+
+@pytest.fixture
+def recorded(contents: Mapping[str, bytes], tmp_path: Path) -> Path:
+    """Return a directory with these files."""
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
     return tmp_path
 
 

@@ -172,12 +172,12 @@ def test_offsets_are_kept_apart_in_equal_files_only(two_nodes: PlaceWeights) -> 
     assert align_weights(run, Alignment(equal={"libsame.so", "libother.so"}, whole=())) is run
 
 
-def report_of(recorded: Any) -> list[tuple[str, str, float]]:
+def report_of(recorded_here: Any) -> list[tuple[str, str, float]]:
     """Return what perf report prints: kind of place, symbol, share."""
-    command = ["perf", "report", "-i", str(recorded.path), "--no-children", "-g", "none"]
+    command = ["perf", "report", "-i", str(recorded_here.path), "--no-children", "-g", "none"]
     command += ["--stdio", "--sort", "sym", "--percent-limit", "0"]
-    kallsyms = recorded.path.with_name("kallsyms")
-    kallsyms.write_text(recorded.kallsyms, encoding="utf-8")
+    kallsyms = recorded_here.path.with_name("kallsyms")
+    kallsyms.write_text(recorded_here.kallsyms, encoding="utf-8")
     done = subprocess.run(
         [*command, "--kallsyms", str(kallsyms)], capture_output=True, text=True, check=True
     )
@@ -186,11 +186,11 @@ def report_of(recorded: Any) -> list[tuple[str, str, float]]:
     ]
 
 
-def test_shares_of_a_real_recording_equal_those_of_perf_report(recorded: Any) -> None:
-    events = len(read_perf_data(recorded.path, "perf.data", keep=frozenset()).events)
+def test_shares_of_a_real_recording_equal_those_of_perf_report(recorded_here: Any) -> None:
+    events = len(read_perf_data(recorded_here.path, "perf.data", keep=frozenset()).events)
     run = max(
         (
-            weights_of(recorded.path, event=event, kallsyms=recorded.kallsyms)
+            weights_of(recorded_here.path, event=event, kallsyms=recorded_here.kallsyms)
             for event in range(events)
         ),
         key=lambda one: one.samples,
@@ -199,10 +199,10 @@ def test_shares_of_a_real_recording_equal_those_of_perf_report(recorded: Any) ->
     assert sum(own.values()) == pytest.approx(100.0)
 
     # perf may call an address by another of its names, so names are compared by address.
-    address_of = {line.split()[2]: line.split()[0] for line in recorded.kallsyms.splitlines()}
+    address_of = {line.split()[2]: line.split()[0] for line in recorded_here.kallsyms.splitlines()}
     reported: defaultdict[str, list[float]] = defaultdict(list)
     user: list[float] = []
-    for kind, symbol, share in report_of(recorded):
+    for kind, symbol, share in report_of(recorded_here):
         if kind == "k":
             reported[address_of.get(symbol, "unresolved")].append(share)
         else:

@@ -88,8 +88,8 @@ if child: os.waitpid(child, 0)
 
 
 @pytest.fixture(scope="session")
-def recorded_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Record this machine: ``recorded_with("-z", "-g") -> Path``; skip where that fails."""
+def recorded_here_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Record this machine: ``recorded_here_with("-z", "-g") -> Path``; skip where that fails."""
 
     def record(*options: str) -> Path:
         path = tmp_path_factory.mktemp("perf") / "perf.data"

@@ -51,9 +51,9 @@ def by_address_of_script(text: str) -> Counter[tuple[str, int, int]]:
     ids=" ".join,
 )
 def test_a_recording_has_the_samples_that_perf_script_prints(
-    recorded_with: Any, by_address: ByAddress, options: tuple[str, ...]
+    recorded_here_with: Any, by_address: ByAddress, options: tuple[str, ...]
 ) -> None:
-    path = recorded_with(*options)
+    path = recorded_here_with(*options)
     command = ["perf", "script", "-i", str(path), "-G", "-F", "event,ip,period"]
     script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     expected = by_address_of_script(script)
@@ -80,8 +80,8 @@ def test_what_perf_wrote_to_a_pipe_has_the_same_samples(by_address: ByAddress) -
 
 
 @pytest.mark.system
-def test_cpu_and_name_are_those_of_perf_report(recorded_with: Any) -> None:
-    path = recorded_with("-g")
+def test_cpu_and_name_are_those_of_perf_report(recorded_here_with: Any) -> None:
+    path = recorded_here_with("-g")
     report = subprocess.run(
         ["perf", "report", "-i", str(path), "--no-children", "-g", "none", "--stdio", "-t", ";",
          "-F", "sample,period,cpu,comm", "--sort", "cpu,comm"],
@@ -121,8 +121,8 @@ def offsets_in_files(recording: Recording, row: int) -> tuple[int, ...]:
 
 
 @pytest.mark.system
-def test_call_chains_and_offsets_are_those_of_perf_script(recorded_with: Any) -> None:
-    path = recorded_with("-g")
+def test_call_chains_and_offsets_are_those_of_perf_script(recorded_here_with: Any) -> None:
+    path = recorded_here_with("-g")
     # The workload's tasks: where another program of this machine is just being replaced, it is
     # chance which of its files perf still knows.
     names = ("parent", "child")

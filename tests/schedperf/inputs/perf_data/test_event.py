@@ -72,8 +72,8 @@ def test_a_pmu_is_named_by_perf_or_by_its_number(
 
 
 @pytest.mark.system
-def test_what_perf_was_asked_for_is_read_back(recorded_with: Any) -> None:
-    path = recorded_with("-e", "cpu-clock:k,task-clock:u,page-faults")
+def test_what_perf_was_asked_for_is_read_back(recorded_here_with: Any) -> None:
+    path = recorded_here_with("-e", "cpu-clock:k,task-clock:u,page-faults")
     recording = read_perf_data(path, "perf.data")
     found = [identify_event(event, recording.features.pmus) for event in recording.events]
     asked = {event.name: (event.modifiers, event.pmu) for event in found}
@@ -161,8 +161,8 @@ def test_equal_events_of_one_recording_are_counted_apart() -> None:
 
 
 @pytest.mark.system
-def test_a_real_recording_of_three_modifiers_equals_perf_report(recorded_with: Any) -> None:
-    path = recorded_with("-e", "cpu-clock:u", "-e", "cpu-clock:k", "-e", "cpu-clock")
+def test_a_real_recording_of_three_modifiers_equals_perf_report(recorded_here_with: Any) -> None:
+    path = recorded_here_with("-e", "cpu-clock:u", "-e", "cpu-clock:k", "-e", "cpu-clock")
     recording = read_perf_data(path, "perf.data")
     labels = [event.label for event in identify_events(recording.events, recording.features.pmus)]
     counts = np.bincount(recording.samples.event, recording.samples.count, len(labels))

@@ -116,8 +116,10 @@ def test_nodes_that_share_cpus_cost_a_note() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("-z",), ("--threads",)])
-def test_a_real_recording_knows_its_machine(recorded_with: Any, options: tuple[str, ...]) -> None:
-    recording = read_perf_data(recorded_with(*options), "perf.data")
+def test_a_real_recording_knows_its_machine(
+    recorded_here_with: Any, options: tuple[str, ...]
+) -> None:
+    recording = read_perf_data(recorded_here_with(*options), "perf.data")
     found = recording.features
     online = os.sysconf("SC_NPROCESSORS_ONLN")
     assert len(found.node_of_cpu) == online

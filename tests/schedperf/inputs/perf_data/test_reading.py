@@ -251,8 +251,8 @@ def test_losses_that_are_not_counted_by_event_are_unknown(
 
 
 @pytest.mark.system
-def test_switch_records_that_a_real_perf_lost_are_no_samples(recorded_with: Any) -> None:
-    path = recorded_with("-a", "--switch-events", "-m", "1", "-e", "cpu-clock")
+def test_switch_records_that_a_real_perf_lost_are_no_samples(recorded_here_with: Any) -> None:
+    path = recorded_here_with("-a", "--switch-events", "-m", "1", "-e", "cpu-clock")
     recording = read_perf_data(path, "perf.data")
     sampled = {recording.events[number].name for number in recording.samples.event}
     assert sampled == {"cpu-clock"}

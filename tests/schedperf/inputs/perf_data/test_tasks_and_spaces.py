@@ -300,8 +300,8 @@ def test_mappings_agree_with_a_replay_one_by_one() -> None:
     assert [(at, by_cpu[at][0]) for at, _ in expected] == expected
 
 
-def test_a_real_recordings_code_is_found_in_its_files(recorded_with: Any) -> None:
-    path: Path = recorded_with("-g")
+def test_a_real_recordings_code_is_found_in_its_files(recorded_here_with: Any) -> None:
+    path: Path = recorded_here_with("-g")
     recording = read_perf_data(path, "perf.data", keep=ALL)
     samples = recording.samples
     mine = np.flatnonzero(samples.mode == MODE_USER)
