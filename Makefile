@@ -10,7 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS = $(shell expr $$(nproc) + 1)
 test-vm: WORKERS = $(shell nproc)
 test-slow: WORKERS = $(shell expr 3 '*' $$(nproc))
-PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadgroup
+# Thousands of short tests are given out by file, a few long ones one by one.
+test check: BY_FILE = --by-file
+PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadgroup $(BY_FILE)
 
 # Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", except that
 # "test-slow" also repeats tests of "test" with more inputs and property tests with more examples, which

@@ -33,6 +33,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -40,6 +41,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 from schedperf.cli import main
 from schedperf.model.comparison import Comparison
@@ -61,6 +64,8 @@ END_TO_END = Path(__file__).parent / "end_to_end"
 STARTS_PROGRAMS = {"compare_two_recordings", "recorder", "recorder_with", "server", "small_disk"}
 # Most characters of a parameter in the name of its test.
 LONGEST_ID = 100
+# A file with as many unit tests is begun before all system tests.
+MANY_TESTS = 100
 # These watch or set what the machine has once: its PMU, its breakpoints, its counts, its settings.
 WATCHES_MACHINE = {
     "forks_since_boot",
@@ -439,19 +444,70 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--by-file``, which is for many short tests."""
+    parser.addoption(
+        "--by-file",
+        action="store_true",
+        help="with --dist loadgroup: one worker runs all tests of a file, the longest files first",
+    )
+
+
+class ByFile(LoadGroupScheduling):  # type: ignore[misc] # xdist ships no types
+    """Give all tests of a file without a group to one worker: it makes their fixtures once.
+
+    It looks at each unit of work whenever a test ends; test by test, they would be thousands.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Return the group of a test, or its file."""
+        scope: str = super()._split_scope(nodeid)
+        return scope.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    """Schedule by file, if asked to; files stay in the order of :func:`_rank`."""
+    if not config.getoption("by_file"):
+        return None
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they use, before pytest chooses by marks and xdist by groups."""
     for item in items:
         used = set(getattr(item, "fixturenames", ()))
         if used & (STARTS_PROGRAMS | WATCHES_MACHINE) or END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.system)
-        if used & WATCHES_MACHINE and item.get_closest_marker("vm") is None:
+        is_alone = item.get_closest_marker("alone") is not None
+        if (is_alone or used & WATCHES_MACHINE) and item.get_closest_marker("vm") is None:
             # One worker runs them, one after another.
             item.add_marker(pytest.mark.xdist_group("machine"))
     config.stash[COLLECTED_MARKS] = {
         item.nodeid: [mark.name for mark in item.iter_markers()] for item in items
     }
+    if config.getoption("by_file"):
+        sizes = Counter(item.path for item in items)
+        items.sort(key=lambda item: _rank(item, sizes[item.path]))
+
+
+def _rank(item: pytest.Item, tests: int) -> tuple[int, int]:
+    """Return the place of a test among others, so that workers wait little for each other.
+
+    Those that no system test may run beside begin while the other workers have unit tests. System
+    tests take longest, so they come before other unit tests, and large files before small ones.
+
+    :param tests: in the file of this one
+    """
+    marks = {mark.name for mark in item.iter_markers()}
+    group = item.get_closest_marker("xdist_group")
+    if group is not None and group.args == ("machine",):
+        return (0, 0) if "alone" in marks else (1, 0)
+    if "system" in marks:
+        return (3, 0)
+    return (2, -tests) if tests >= MANY_TESTS else (4, -tests)
 
 
 def pytest_collection_finish() -> None:

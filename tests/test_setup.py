@@ -385,6 +385,43 @@ def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
     assert len({worker.get("value") for worker in workers if worker is not None}) == 1
 
 
+def test_a_worker_runs_all_tests_of_a_file_and_one_all_that_run_alone(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from tests.conftest import (\n"
+        "    pytest_addoption, pytest_collection_modifyitems, pytest_xdist_make_scheduler\n"
+        ")\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  system\n")
+    files = [f"test_{name}" for name in "abcdef"]
+    for file in files:
+        (tmp_path / f"{file}.py").write_text(
+            "import os, pytest\n"
+            "alone = pytest.param(5, marks=[pytest.mark.alone, pytest.mark.system])\n"
+            "@pytest.mark.parametrize('number', [*range(5), alone])\n"
+            "def test_it(number, record_property):\n"
+            "    record_property('run', f'{os.environ[\"PYTEST_XDIST_WORKER\"]} {number}')\n"
+        )
+    assert "--by-file" in pytest_words("test")
+    assert "--by-file" in pytest_words("check")
+    result = tmp_path / "result.xml"
+    options = ["--numprocesses", "3", "--dist", "loadgroup", "--by-file", f"--junit-xml={result}"]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "."],
+        cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+        | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+    )
+    workers: dict[str, set[str]] = {name: set() for name in (*files, "alone")}
+    for case in ET.parse(result).iter("testcase"):  # noqa: S314 # written by pytest above
+        run = case.find(".//property")
+        assert run is not None
+        worker, number = run.get("value", "").split()
+        workers["alone" if number == "5" else case.get("classname", "")].add(worker)
+    assert {name: len(found) for name, found in workers.items()} == dict.fromkeys(workers, 1)
+
+
 def test_a_test_that_changes_the_machine_runs_alone(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_protocol\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  system\n  vm\n")
