@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the documentation says is run: its commands, and what they print."""
 
+import contextlib
 import doctest
+import io
 import lzma
 import os
 import re
@@ -17,7 +19,7 @@ from typing import Literal
 import click
 import pytest
 
-from schedperf.cli import cli
+from schedperf.cli import cli, main
 from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
@@ -44,6 +46,8 @@ SLOW = ("bisect.md", "recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "bisect run", "doctor", "record")
 # What records on this machine, or asks what could be recorded.
 RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
+# What a shell reads in another way than shlex.
+SHELL = re.compile(r"[|&;<>()$`*?#~={}\[\]!]")
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -109,8 +113,35 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": path, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
 
 
+def simple_words(command: str) -> list[str] | None:
+    """Return the arguments of a schedperf command that needs no shell and starts no recorder."""
+    if RECORDS.search(command) or SHELL.search(command):
+        return None
+    program, *words = shlex.split(command)
+    return words if program == "schedperf" else None
+
+
+def run_here(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run schedperf in this process, which has imported it already."""
+    printed = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with (
+        contextlib.chdir(folder),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        patch.setenv("NO_COLOR", "1")
+        status = main(words)
+    content = printed.detach()
+    assert isinstance(content, io.BytesIO)
+    return subprocess.CompletedProcess(words, status, content.getvalue().decode())
+
+
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command as a reader would, in a directory that has examples/ in it."""
+    words = simple_words(command)
+    if words is not None:
+        return run_here(words, folder)
     return subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
