@@ -196,7 +196,7 @@ def _hide_tool_version(document: object) -> object:
 
 def shorten(document: object) -> object:
     """Return the document itself, or what is kept of a long one."""
-    if len(write(document)) <= LONGEST_DOCUMENT:
+    if not _is_longer(document, LONGEST_DOCUMENT):
         return document
     if not isinstance(document, Mapping):
         return _digest(document)
@@ -206,9 +206,14 @@ def shorten(document: object) -> object:
     }
 
 
+def _is_longer(value: object, characters: int) -> bool:
+    # On one line it is shorter, and written ten times as fast.
+    return len(json.dumps(value, ensure_ascii=False)) > characters or len(write(value)) > characters
+
+
 def _shorten_part(key: str, value: Any) -> object:
     # Sections are kept one by one: status, reason, and a digest of each part of their data.
-    if len(write(value)) <= LONGEST_PART:
+    if not _is_longer(value, LONGEST_PART):
         return value
     if isinstance(value, Mapping):
         return {name: _shorten_part(f"{key}.{name}", part) for name, part in value.items()}
