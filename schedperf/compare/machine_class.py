@@ -43,6 +43,28 @@ def machine_class(
     return digest if bundle.machine is None else f"{bundle.machine}-{digest}"
 
 
+def environment_of(host: Mapping[str, object]) -> str | None:
+    """Return the hash of all fields that a comparison notes; None without host.json.
+
+    A change of it may explain a change of results. It is the installed software and the settings
+    of the machine; what a kernel or its configuration chooses is left out, since nights test
+    kernels.
+    """
+    if not host:
+        return None
+    fields = [
+        [path, value]
+        for path, value in flatten_host(host).items()
+        if find_rule(path).severity == "noted" and not _is_of_kernel(path)
+    ]
+    return digest_of(sorted(fields, key=str))[:CLASS_DIGITS]
+
+
+def _is_of_kernel(path: str) -> bool:
+    is_kernel = path.startswith("kernel.") and not path.startswith("kernel.cmdline.")
+    return is_kernel or find_rule(path).kernel == "default"
+
+
 def _blocking(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for path, value in flatten_host(host).items():
         rule = find_rule(path)

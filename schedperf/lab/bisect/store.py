@@ -11,18 +11,17 @@
 """
 
 import fcntl
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from typing import IO, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 from msgspec.json import encode
 
-from schedperf.inputs.bundle.durable import explain, sync_folder, write_all, write_durably
+from schedperf.inputs.bundle.durable import append_lines, explain, write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import Count, decode
 from schedperf.inputs.git import HASH_DIGITS
@@ -36,7 +35,6 @@ _EVENTS = "events.jsonl"
 BOOTS = "boots.csv"
 _LOCK = "lock"
 _MOST_BYTES = 64 << 20
-_LONGEST_LINE = 1 << 20
 
 Hash = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 Text = Annotated[str, Meta(max_length=4096)]
@@ -268,12 +266,7 @@ class Store:
         """
         path = self.folder / _EVENTS
         try:
-            with path.open("ab+", buffering=0) as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                _cut_incomplete_line(file)
-                write_all(file, encode(_Line(happened=event)) + b"\n")
-                os.fsync(file.fileno())
-            sync_folder(self.folder)
+            append_lines(path, encode(_Line(happened=event)) + b"\n")
         except OSError as error:
             raise _unwritable(path, error) from None
 
@@ -345,15 +338,6 @@ class Store:
     @property
     def _stop(self) -> Path:
         return self.folder / "stop"
-
-
-def _cut_incomplete_line(file: IO[bytes]) -> None:
-    """Remove an incomplete last line, which a power cut left."""
-    end = file.seek(0, os.SEEK_END)
-    file.seek(max(0, end - _LONGEST_LINE))
-    tail = file.read()
-    if tail and not tail.endswith(b"\n"):
-        file.truncate(end - len(tail) + tail.rfind(b"\n") + 1)
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reduce the runs of a night to one row per series: levels of both kernels, and their noise.
+
+The level of a kernel is the mean over its boots of the logarithm of the boot's value, which is the
+mean of its runs; a level of values that are not all above 0 is the mean of the values themselves.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date
+from statistics import fmean
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
+
+from schedperf.history.store.reading import Result
+from schedperf.history.store.tables import BOOT, INPUT, NIGHT, RESULT, SERIES, VALUE
+from schedperf.model.rows import digest_of
+from schedperf.stats.welch import variance_of
+
+# Nights of one date are numbered from 1.
+_NIGHTS_OF_A_DATE = 1000
+_DATE = slice(0, 10)
+_NUMBER = slice(11, None)
+KEY_DIGITS = 12
+# Boots for a standard deviation.
+_FEWEST = 2
+_MOST_VARIABLES = 500
+
+
+class Level(Struct, frozen=True, kw_only=True):
+    """What one kernel reached in a night.
+
+    :param level: geometric mean of the boots; arithmetic mean if ``is_log`` is false
+    :param sd: standard deviation between boots, of logarithms if ``is_log``; None for one boot
+    """
+
+    level: float
+    sd: float | None
+    boots: int
+    runs: int
+
+
+def position_of(night: str) -> int:
+    """Return the order of a night: days since the year 1, and its number within the date."""
+    number = int(night[_NUMBER] or 1)
+    return date.fromisoformat(night[_DATE]).toordinal() * _NIGHTS_OF_A_DATE + number
+
+
+def level_of(boots: Mapping[tuple[int, int], Sequence[float]], *, is_log: bool) -> Level | None:
+    """Return the level of one kernel; None without values.
+
+    :param boots: values of the runs of each boot
+    :param is_log: whether all values of the night are above 0
+    """
+    if not boots:
+        return None
+    means = [fmean(values) for values in boots.values()]
+    scaled = [math.log(mean) for mean in means] if is_log else means
+    centre = fmean(scaled)
+    return Level(
+        level=math.exp(centre) if is_log else centre,
+        sd=math.sqrt(variance_of(scaled)) if len(scaled) >= _FEWEST else None,
+        boots=len(means),
+        runs=sum(map(len, boots.values())),
+    )
+
+
+class Catalogue:
+    """The ids of results and series; new ones are inserted.
+
+    Ids are given in the order of the decisions, so that a database that is made again has the same.
+
+    :param connection: of the database
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._results: dict[str, dict[tuple[str, ...], Row[Any]]] = {}
+        self._series: dict[tuple[int, str], int] = {}
+        self._next_result = next_id(connection, RESULT)
+        self._next_series = next_id(connection, SERIES)
+
+    def result(self, machine_class: str, result: Result) -> int:
+        """Return the id of a result; store its direction if it was unknown."""
+        known = self._known(machine_class)
+        names = (result.workload, result.point, result.metric, result.unit)
+        row = known.get(names)
+        if row is None:
+            self._connection.execute(
+                insert(RESULT).values(
+                    id=self._next_result, machine_class=machine_class, **asdict(result)
+                )
+            )
+            self._next_result += 1
+        elif row.better == "unknown" != result.better:
+            self._connection.execute(
+                update(RESULT)
+                .where(RESULT.c.id == row.id)
+                .values(better=result.better, family=result.family)
+            )
+        else:
+            return int(row.id)
+        query = select(RESULT).where(
+            RESULT.c.machine_class == machine_class,
+            RESULT.c.workload == result.workload,
+            RESULT.c.point == result.point,
+            RESULT.c.metric == result.metric,
+            RESULT.c.unit == result.unit,
+        )
+        known[names] = self._connection.execute(query).one()
+        return int(known[names].id)
+
+    def results_at(self, machine_class: str, points: AbstractSet[tuple[str, str]]) -> set[int]:
+        """Return the ids of all results of workloads and points that are stored."""
+        known = self._known(machine_class).items()
+        return {row.id for names, row in known if names[:2] in points}
+
+    def series(self, result: int, tree: str) -> int:
+        """Return the id of a series."""
+        if (result, tree) not in self._series:
+            query = select(SERIES.c.id).where(SERIES.c.result_id == result, SERIES.c.tree == tree)
+            found = self._connection.execute(query).scalar()
+            self._series[result, tree] = self._insert(result, tree) if found is None else found
+        return self._series[result, tree]
+
+    def _insert(self, result: int, tree: str) -> int:
+        row = self._connection.execute(select(RESULT).where(RESULT.c.id == result)).one()
+        names = [row.machine_class, tree, row.workload, row.point, row.metric, row.unit]
+        key = digest_of(names)[:KEY_DIGITS]
+        number = self._next_series
+        self._next_series += 1
+        self._connection.execute(
+            insert(SERIES).values(id=number, key=key, result_id=result, tree=tree)
+        )
+        return number
+
+    def _known(self, machine_class: str) -> dict[tuple[str, ...], Row[Any]]:
+        if machine_class not in self._results:
+            query = select(RESULT).where(RESULT.c.machine_class == machine_class)
+            self._results[machine_class] = {
+                (row.workload, row.point, row.metric, row.unit): row
+                for row in self._connection.execute(query)
+            }
+        return self._results[machine_class]
+
+
+def next_id(connection: Connection, table: Table) -> int:
+    """Return the id of the next row of a table."""
+    return (connection.execute(select(func.max(table.c.id))).scalar() or 0) + 1
+
+
+# Values of the runs of each boot, by input and boot.
+_Boots = dict[tuple[int, int], list[float]]
+
+
+class Nights:
+    """Writes the rows of nights.
+
+    :param connection: of the database
+    """
+
+    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+        self._connection = connection
+        self._catalogue = catalogue
+
+    def update(self, results: AbstractSet[int], night: str) -> None:
+        """Write the rows of some results in a night again.
+
+        A result that no new kernel has in the night is a lost night of its series.
+
+        :param results: their ids
+        """
+        inputs = self._inputs(night)
+        values = self._values(inputs, results)
+        boots = self._boots(inputs)
+        rows = []
+        for result in sorted(results):
+            made = _Night(night, inputs, values.get(result, {}), boots)
+            for tree, revision in made.kernels():
+                series = self._catalogue.series(result, tree)
+                rows.append({"series_id": series, **made.row(tree, revision)})
+            if not made.kernels():
+                rows += [{"series_id": each, **made.lost()} for each in self._series_of(result)]
+        for part in _parts(sorted(results)):
+            ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part)).scalar_subquery()
+            self._connection.execute(
+                delete(NIGHT).where(
+                    NIGHT.c.position == position_of(night), NIGHT.c.series_id.in_(ids)
+                )
+            )
+        if rows:
+            self._connection.execute(insert(NIGHT), rows)
+
+    def _inputs(self, night: str) -> Mapping[int, Row[Any]]:
+        query = select(INPUT).where(
+            INPUT.c.night == night,
+            INPUT.c.purpose == "night",
+            INPUT.c.role.in_(["reference", "new"]),
+            INPUT.c.superseded_by.is_(None),
+        )
+        return {row.id: row for row in self._connection.execute(query)}
+
+    def _values(
+        self, inputs: Mapping[int, Row[Any]], results: AbstractSet[int]
+    ) -> Mapping[int, _Boots]:
+        """Return the values of the runs by result."""
+        found: dict[int, _Boots] = {}
+        query = (
+            select(VALUE)
+            .where(VALUE.c.input_id.in_([*inputs]))
+            .order_by(VALUE.c.result_id, VALUE.c.input_id, VALUE.c.boot, VALUE.c.run)
+        )
+        for row in self._connection.execute(query):
+            if row.result_id in results:
+                of_boot = found.setdefault(row.result_id, {})
+                of_boot.setdefault((row.input_id, row.boot), []).append(row.value)
+        return found
+
+    def _boots(self, inputs: Mapping[int, Row[Any]]) -> Mapping[tuple[int, int], Row[Any]]:
+        query = select(BOOT).where(BOOT.c.input_id.in_([*inputs]))
+        return {(row.input_id, row.boot): row for row in self._connection.execute(query)}
+
+    def _series_of(self, result: int) -> Sequence[int]:
+        query = select(SERIES.c.id).where(SERIES.c.result_id == result).order_by(SERIES.c.id)
+        return list(self._connection.execute(query).scalars())
+
+
+class _Night:
+    """The values of one result in a night.
+
+    :param inputs: the bundles of the night, by id
+    :param boots: their boots
+    """
+
+    def __init__(
+        self,
+        night: str,
+        inputs: Mapping[int, Row[Any]],
+        values: _Boots,
+        boots: Mapping[tuple[int, int], Row[Any]],
+    ) -> None:
+        self._night = night
+        self._inputs = inputs
+        self._values = values
+        self._boots = boots
+        self._is_log = all(value > 0.0 for each in values.values() for value in each)
+        self._reference = self._of("reference")
+
+    def kernels(self) -> Sequence[tuple[str, str]]:
+        """Return tree and revision of each new kernel that has values."""
+        return sorted({_kernel(self._inputs[number]) for number, _ in self._of("new")})
+
+    def row(self, tree: str, revision: str) -> dict[str, object]:
+        """Return the columns of a new kernel."""
+        chosen = {
+            key: values
+            for key, values in self._of("new").items()
+            if _kernel(self._inputs[key[0]]) == (tree, revision)
+        }
+        level = level_of(chosen, is_log=self._is_log)
+        programs = {self._inputs[number].program for number, _ in chosen}
+        return {
+            **self.lost(),
+            "revision": revision,
+            "new": level and level.level,
+            "new_sd": level and level.sd,
+            "new_boots": level and level.boots,
+            "new_runs": level and level.runs,
+            "environment": self._environment(chosen),
+            "program": _only(programs),
+            "emulated": self._is_emulated(chosen),
+        }
+
+    def lost(self) -> dict[str, object]:
+        """Return the columns of a night without a new kernel."""
+        level = level_of(self._reference, is_log=self._is_log)
+        revisions = {_kernel(self._inputs[number])[1] for number, _ in self._reference}
+        return {
+            "position": position_of(self._night),
+            "revision": "",
+            "night": self._night,
+            "scale": "log" if self._is_log else "linear",
+            **dict.fromkeys(("new", "new_sd", "new_boots", "new_runs", "input_id")),
+            "reference": level and level.level,
+            "reference_sd": level and level.sd,
+            "reference_boots": level and level.boots,
+            "reference_runs": level and level.runs,
+            "reference_revision": _only(revisions),
+            "environment": None,
+            "reference_environment": self._environment(self._reference),
+            "program": None,
+            "emulated": self._is_emulated(self._reference),
+        }
+
+    def _of(self, role: str) -> _Boots:
+        return {
+            key: values for key, values in self._values.items() if self._inputs[key[0]].role == role
+        }
+
+    def _environment(self, chosen: _Boots) -> str | None:
+        return _only({self._boots[key].environment for key in chosen if key in self._boots})
+
+    def _is_emulated(self, chosen: _Boots) -> bool | None:
+        states = {self._boots[key].emulated for key in chosen if key in self._boots}
+        return max(states - {None}, default=None)
+
+
+def _kernel(row: Row[Any]) -> tuple[str, str]:
+    return row.tree or "", row.commit_hash or row.kernel or row.label or ""
+
+
+def _only(values: AbstractSet[str | None]) -> str | None:
+    """Return the value if all are equal, None without any, and else a hash of them."""
+    if len(values) <= 1:
+        return next(iter(values), None)
+    return digest_of(sorted(map(str, values)))[:KEY_DIGITS]
+
+
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    # The number of variables of a statement is limited.
+    for start in range(0, len(ids), _MOST_VARIABLES):
+        yield ids[start : start + _MOST_VARIABLES]
