@@ -3,6 +3,7 @@
 
 from .api import figure as figure
 from .api import open_bundle as open_bundle
+from .api import open_history as open_history
 from .api import read_bisection as read_bisection
 from .api import read_comparison as read_comparison
 from .api import read_culprit as read_culprit
@@ -26,6 +27,7 @@ from .evidence.sched_ext.record import SchedExt as SchedExt
 from .evidence.schedstat.record import Schedstat as Schedstat
 from .evidence.system.record import SystemCounters as SystemCounters
 from .evidence.wakeup_latency.record import WakeupLatency as WakeupLatency
+from .history.questions.history import History as History
 from .lab.bisect.document import BisectDocument as BisectDocument
 from .model.comparison import Comparison as Comparison
 from .model.errors import InputError as InputError

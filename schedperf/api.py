@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from schedperf.history.questions.history import History
+
 StrPath = str | PathLike[str]
 
 
@@ -63,6 +65,18 @@ def read_bisection(path: StrPath) -> BisectDocument:
     :raises InputError: the file cannot be read, is damaged, or is of another version
     """
     return load_bisection(Path(path))
+
+
+def open_history(store: StrPath) -> "History":
+    """Open a history for reading; see docs/history.md.
+
+    :param store: directory of the store, or URL of its database
+    :raises InputError: there is no store, or its database cannot be used
+    """
+    # SQLAlchemy is slow to import.
+    from schedperf.history.questions.history import open_history as _open  # noqa: PLC0415
+
+    return _open(str(store))
 
 
 @overload

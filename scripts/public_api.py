@@ -19,6 +19,7 @@ PUBLIC = {
     "api": (
         "figure",
         "open_bundle",
+        "open_history",
         "read_bisection",
         "read_comparison",
         "read_culprit",
@@ -26,6 +27,7 @@ PUBLIC = {
     ),
     "compare.bundles": ("compare_bundles",),
     "compare.options": ("CompareOptions",),
+    "history.questions.history": ("History",),
     "lab.bisect.document": ("BisectDocument",),
     "publish.culprit.record": ("Culprit",),
     "model.comparison": ("Comparison",),

@@ -20,10 +20,12 @@ from schedperf.model.frame import Frame
 from schedperf.model.row_groups import Sweep
 from schedperf.model.verdict import MARGIN
 from schedperf.stats._columns import Columns, compare_columns
+from schedperf.stats._correction import false_discovery
 from schedperf.stats._counts import ComparedCounts, compare_counts
 from schedperf.stats._engine import Findings, analyse
 from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
+from schedperf.stats._power import least_detectable
 from schedperf.stats._rows import KEY, Rows, complete, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats.verdicts import JudgedRow
@@ -42,6 +44,8 @@ __all__ = [
     "compare_columns",
     "compare_counts",
     "compare_runs",
+    "false_discovery",
+    "least_detectable",
     "welch_difference",
 ]
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field
 from msgspec.json import encode
 
 from schedperf.inputs.bundle.durable import append_lines, explain
@@ -247,3 +247,12 @@ class Log:
             return decode(line, Line, where)
         except BundleError as error:
             raise InputError(f"{error.problem}; restore the file from a backup") from None
+
+
+def is_fact(key: str, value: str) -> bool:
+    """Return whether a fact can be stored."""
+    try:
+        convert({key: value}, Facts)
+    except ValidationError:
+        return False
+    return value.isprintable()

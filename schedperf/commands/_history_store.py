@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf history add``, ``check`` and ``rebuild``: change and verify a store."""
+
+from pathlib import Path
+
+import click
+
+from schedperf.commands._history_options import STORE_DIRECTORY, say
+from schedperf.model.errors import InputError
+
+_ADD_EPILOG = """\b
+Examples:
+  schedperf history add base.tar new.tar
+  schedperf history add nights --fact rack=b12
+  schedperf history add mmtests:work/log/6.12 --night 2026-11-30
+"""
+_FAILED = 2
+
+
+@click.command(epilog=_ADD_EPILOG)
+@STORE_DIRECTORY
+@click.option("--no-keep", is_flag=True,
+              help="Keep no copies; rebuild and check need the files where they are.")  # fmt: skip
+@click.option("--night", metavar="DATE",
+              help="Assign the runs to this night.  "
+                   "[default: date of each recording, UTC]")  # fmt: skip
+@click.option("--reference", "references", metavar="NAME", multiple=True,
+              help="Take sides or bundles with this name as the reference kernel.  "
+                   "[default: base of each ab recording]")  # fmt: skip
+@click.option("--fact", "facts", metavar="KEY=VALUE", multiple=True,
+              help="Store a fact about what is added; it becomes a column of queries.")  # fmt: skip
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True,
+                type=click.Path(path_type=Path))  # fmt: skip
+def add(
+    *,
+    store: Path,
+    no_keep: bool,
+    night: str | None,
+    references: tuple[str, ...],
+    facts: tuple[str, ...],
+    paths: tuple[Path, ...],
+) -> int:
+    """Add bundles, folders of nights, results of other tools, and foreign histories.
+
+    PATH is a bundle, a directory of bundles, the nights of schedperf night, FORMAT:PATH as for
+    compare, or a CSV file with the columns series, value, and time or order. What the store has
+    already is skipped. The store is created if there is none.
+
+    Exit status: 2 if something could not be added.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.history.store.add import Options  # noqa: PLC0415
+    from schedperf.history.store.add import add as add_to  # noqa: PLC0415
+    from schedperf.history.store.directory import open_or_create  # noqa: PLC0415
+    from schedperf.history.store.inputs import find_sources  # noqa: PLC0415
+
+    options = Options(
+        keep=not no_keep,
+        night=_parse_night(night),
+        references=references,
+        facts=dict(map(_parse_fact, facts)),
+    )
+    found = find_sources(paths)
+    directory, is_new = open_or_create(store)
+    if is_new:
+        say(f"created the store {store}")
+    for note in found.notes:
+        say(note)
+    counts = add_to(directory, found, options, say)
+    parts = [f"{counts.added} added", f"{counts.known} already in the store"]
+    parts += [f"{counts.nights} outcomes of nights"] if counts.nights else []
+    parts += [f"{counts.failed} not added"] if counts.failed else []
+    click.echo(f"{store}: {', '.join(parts)}")
+    return _FAILED if counts.failed else 0
+
+
+@click.command()
+@STORE_DIRECTORY
+def rebuild(*, store: Path) -> None:
+    """Make the database again from bundles and decisions.
+
+    Until it is complete, questions are answered from the old database.
+    """
+    from schedperf.history.store.directory import open_directory  # noqa: PLC0415 # as above
+    from schedperf.history.store.writer import rebuild as make_again  # noqa: PLC0415
+
+    number = make_again(open_directory(store), say)
+    click.echo(f"{store}: made the database again from {number} decisions")
+
+
+@click.command()
+@STORE_DIRECTORY
+def check(*, store: Path) -> int:
+    """Verify the digests of all files, and the database row by row.
+
+    Exit status: 1 if the store has a problem.
+    """
+    from schedperf.history.store.check import check as find_problems  # noqa: PLC0415 # as above
+    from schedperf.history.store.directory import open_directory  # noqa: PLC0415
+    from schedperf.model.text import clean_line  # noqa: PLC0415
+
+    is_intact = True
+    for problem in find_problems(open_directory(store), say):
+        is_intact = False
+        click.echo(clean_line(problem))
+    if is_intact:
+        click.echo(f"{store}: no problem found")
+    return 0 if is_intact else 1
+
+
+def _parse_night(text: str | None) -> str | None:
+    from schedperf.history.store.nights import position_of  # noqa: PLC0415 # as above
+
+    if text is not None:
+        try:
+            position_of(text)
+        except ValueError:
+            raise InputError(f"--night: invalid {text!r} (expected e.g. 2026-11-30)") from None
+    return text
+
+
+def _parse_fact(text: str) -> tuple[str, str]:
+    from schedperf.history.store.decisions import is_fact  # noqa: PLC0415 # as above
+
+    key, _, value = text.partition("=")
+    if not is_fact(key, value):
+        raise InputError(
+            f"--fact: invalid {text!r} (expected KEY=VALUE, e.g. rack=b12; a key has small "
+            "letters, digits and _)"
+        )
+    return key, value
+
+
+COMMANDS = {"add": add, "check": check, "rebuild": rebuild}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""List the series of a history: how long, how they are now, what they see, and their state."""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from msgspec import Struct
+
+from schedperf.history.questions.history import History
+from schedperf.history.questions.noise import WEEK, Noise, noise_of
+from schedperf.history.questions.records import Analysed, Night, Series, Step
+
+_SHOWN_NIGHTS = 14
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A series, as ``history list`` shows it.
+
+    :param first: its first night
+    :param last: its last night
+    :param now: change of new / reference, mean of the last 7 nights: a fraction, or a difference in
+        the unit if the series has values of 0 or less; None without references
+    :param step: the last step of the series that is neither fixed, accepted nor refuted; None if
+        the watch has found none
+    :param recent: what is analysed, of the last 14 nights; None for lost nights
+    """
+
+    series: Series
+    first: str
+    last: str
+    noise: Noise
+    now: float | None
+    step: Step | None
+    recent: tuple[float | None, ...]
+
+
+_CLOSED = {"not reproduced", "fixed", "accepted", "stale", "invalid"}
+
+
+def list_series(history: History) -> tuple[Listed, ...]:
+    """Return all series.
+
+    :raises InputError: the database cannot be read
+    """
+    nights = history.all_nights()
+    steps: dict[str, Step] = {
+        each.series: each for each in history.steps() if each.state not in _CLOSED
+    }
+    return tuple(
+        _list(each, nights[each.key], steps.get(each.key))
+        for each in history.series()
+        if each.key in nights
+    )
+
+
+def _list(series: Series, nights: Sequence[Night], step: Step | None) -> Listed:
+    analysed = Analysed.of(nights)
+    recent = analysed.measured[-WEEK:]
+    now = fmean(recent) if analysed.is_paired and recent else None
+    return Listed(
+        series=series,
+        first=nights[0].night,
+        last=nights[-1].night,
+        noise=noise_of(series, nights),
+        now=math.expm1(now) if now is not None and analysed.is_log else now,
+        step=step,
+        recent=analysed.values[-_SHOWN_NIGHTS:],
+    )

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Collect what ``history show`` shows of a series."""
+
+from msgspec import Struct
+
+from schedperf.history.questions.change import parse_date
+from schedperf.history.questions.history import History
+from schedperf.history.questions.noise import Noise, noise_of
+from schedperf.history.questions.records import Analysed, Night, Series, Step, StepChange
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    """A series over time.
+
+    :param noise: of the last 90 nights of the whole series
+    :param nights: from the chosen date
+    :param analysed: their values
+    :param steps: steps that the watch has found; () without the watch
+    :param decisions: all changes of their states
+    """
+
+    series: Series
+    noise: Noise
+    nights: tuple[Night, ...]
+    analysed: Analysed
+    steps: tuple[Step, ...]
+    decisions: tuple[StepChange, ...]
+
+
+def timeline_of(history: History, series: Series, since: str | None = None) -> Timeline:
+    """Return a series over time.
+
+    :param since: first date; None for all nights
+    :raises InputError: the date is invalid, or no night is as late
+    """
+    nights = history.nights(series)
+    shown = nights
+    if since is not None:
+        day = parse_date(since)
+        shown = tuple(each for each in nights if each.day is not None and each.day >= day)
+    # Whether it is paired, and its scale, are properties of the whole series.
+    whole = Analysed.of(nights)
+    steps = history.steps(series)
+    return Timeline(
+        series=series,
+        noise=noise_of(series, nights),
+        nights=shown,
+        analysed=Analysed(
+            is_paired=whole.is_paired,
+            is_log=whole.is_log,
+            values=whole.values[len(nights) - len(shown) :],
+        ),
+        steps=steps,
+        decisions=tuple(change for step in steps for change in history.step_changes(step.id)),
+    )
