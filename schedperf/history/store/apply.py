@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.json import encode
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from schedperf.history.store.decisions import (
     Added,
@@ -141,24 +141,18 @@ class Applier:
         identities = [run.identity for run in reading.runs]
         if not identities:
             return [], None
-        query = (
-            select(RUN.c.input_id, func.count())
-            .where(RUN.c.identity.in_(identities), RUN.c.input_id != number)
-            .group_by(RUN.c.input_id)
-        )
-        shared: dict[int, int] = dict(self._connection.execute(query).tuples().all())
-        totals = (
-            select(RUN.c.input_id, func.count())
-            .where(RUN.c.input_id.in_([*shared]))
-            .group_by(RUN.c.input_id)
-        )
-        total: dict[int, int] = dict(self._connection.execute(totals).tuples().all())
+        shared = self._count_runs(RUN.c.identity.in_(identities), RUN.c.input_id != number)
+        total = self._count_runs(RUN.c.input_id.in_([*shared]))
         contained = sorted(each for each in shared if shared[each] == total[each])
-        if any(shared[each] == len(identities) for each in shared):
-            whole = min(each for each in shared if shared[each] == len(identities))
-            if total[whole] >= len(identities):
-                return [], whole
+        whole = [each for each in sorted(shared) if shared[each] == len(identities)]
+        if whole:
+            return [], whole[0]
         return contained, None
+
+    def _count_runs(self, *conditions: ColumnElement[bool]) -> dict[int, int]:
+        """Return the number of runs by input."""
+        query = select(RUN.c.input_id, func.count()).where(*conditions).group_by(RUN.c.input_id)
+        return {int(row[0]): int(row[1]) for row in self._connection.execute(query)}
 
     def _supersede(self, old: int, new: int) -> None:
         self._connection.execute(update(INPUT).where(INPUT.c.id == old).values(superseded_by=new))

@@ -2,6 +2,11 @@
 """Read the files that decisions name, several at a time, in processes of their own."""
 
 import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -85,8 +90,22 @@ def workers(items: int) -> Iterator[Workers]:
     if items < FEWEST_FOR_WORKERS or number == 1:
         yield Workers(None, 0)
         return
-    # The modules are imported once; forks of a process without threads are safe.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with ProcessPoolExecutor(number, mp_context=context) as pool:
-        yield Workers(pool, _AHEAD * number)
+    context = multiprocessing.get_context("fork")
+    with warnings.catch_warnings():
+        # The other threads belong to OpenBLAS, which supports forks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with ProcessPoolExecutor(number, context, _begin_worker) as pool:
+            yield Workers(pool, _AHEAD * number)
+
+
+def _begin_worker() -> None:
+    """Leave interrupts to the parent, and end with it even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)

@@ -145,8 +145,8 @@ class Queue:
             )
         if not renewed.rowcount:
             raise InputError(
-                f"request {request}: not taken by {owner} any more (its lease ended, or the request "
-                "did); stop its runs"
+                f"request {request}: not taken by {owner} any more (its lease ended, or the "
+                "request did); stop its runs"
             )
 
     def release(self, request: str, owner: str) -> None:
