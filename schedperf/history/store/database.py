@@ -22,8 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from schedperf.history.store.tables import APPLICATION_ID, METADATA, SCHEMA, STORE
-from schedperf.history.store.view import make_view
+from schedperf.history.store.tables import APPLICATION_ID, METADATA, REBUILT, SCHEMA, STORE
+from schedperf.history.store.view import drop_view, make_view
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
@@ -129,7 +129,9 @@ class Database:
         return Applied(row.applied_bytes, row.applied_mark)
 
     def create(self, connection: Connection, store_id: str) -> None:
-        """Create the tables of an empty database."""
+        """Create the tables, in place of those that exist; leases are kept."""
+        drop_view(connection)
+        METADATA.drop_all(connection, [STORE, *REBUILT])
         METADATA.create_all(connection)
         make_view(connection)
         if self.is_sqlite:
@@ -137,10 +139,6 @@ class Database:
         connection.execute(
             insert(STORE).values(schema=SCHEMA, id=store_id, applied_bytes=0, applied_mark="")
         )
-
-    def has_tables(self, connection: Connection) -> bool:
-        """Return whether the tables exist."""
-        return inspect(connection).has_table(STORE.name)
 
     def set_applied(self, connection: Connection, applied: Applied) -> None:
         """Store up to where the database was made."""
@@ -185,7 +183,7 @@ class Database:
         def connect() -> sqlite3.Connection:
             connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
             connection.execute("PRAGMA foreign_keys = ON")
-            if not self._is_read_only:
+            if not self._is_read_only and _is_ours(connection):
                 connection.execute("PRAGMA journal_mode = WAL")
                 # After a power cut, the log has what the last transactions lack.
                 connection.execute("PRAGMA synchronous = NORMAL")
@@ -212,6 +210,13 @@ class Database:
         if "no such table" in text or "no such column" in text:
             return Damaged(f"{self.name}: {text}; {_REBUILD}")
         return InputError(f"{self.name}: {text}; check the URL in store.toml, and the database")
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    """Return whether a database of SQLite is ours, or empty."""
+    [(application_id,)] = connection.execute("PRAGMA application_id")
+    [(pages,)] = connection.execute("PRAGMA page_count")
+    return bool(application_id == APPLICATION_ID or pages == 0)
 
 
 def parse_url(text: str, folder: Path) -> URL:

@@ -28,8 +28,13 @@ JOIN boot ON boot.input_id = value.input_id AND boot.boot = value.boot"""
 def make_view(connection: Connection) -> None:
     """Create the view again, with a column ``fact_KEY`` for each fact of the store."""
     keys = connection.execute(select(FACT.c.key).distinct().order_by(FACT.c.key)).scalars().all()
-    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {VIEW}")
+    drop_view(connection)
     connection.exec_driver_sql(f"CREATE VIEW {VIEW} AS {_query(keys)}")
+
+
+def drop_view(connection: Connection) -> None:
+    """Remove the view."""
+    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {VIEW}")
 
 
 def _query(keys: Sequence[str]) -> str:

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from schedperf.history.store.apply import Applier, Content
 from schedperf.history.store.contents import Workers, read_content, workers
 from schedperf.history.store.database import Damaged, Database
 from schedperf.history.store.decisions import Added, AnyDecision, Logged
 from schedperf.history.store.directory import Directory, Say
-from schedperf.history.store.tables import INPUT, REBUILT
-from schedperf.history.store.view import make_view
+from schedperf.history.store.tables import INPUT
 from schedperf.model.errors import InputError
 
 # Decisions of one transaction.
@@ -140,7 +139,7 @@ def rebuild(directory: Directory, say: Say) -> int:
         try:
             _move_damaged(directory, database, say)
             with workers(len(lines)) as pool, database.transaction() as connection:
-                _empty(directory, database, connection)
+                database.create(connection, str(directory.id))
                 end = apply_all(connection, with_contents(directory, lines, pool))
                 database.set_applied(connection, directory.applied(end))
         finally:
@@ -178,15 +177,6 @@ def _check_pages(database: Database) -> None:
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
     if found != "ok":
         raise Damaged(f"{database.name}: {found}")
-
-
-def _empty(directory: Directory, database: Database, connection: Connection) -> None:
-    if database.has_tables(connection):
-        for table in reversed(REBUILT):
-            connection.execute(delete(table))
-        make_view(connection)
-    else:
-        database.create(connection, str(directory.id))
 
 
 def apply_all(connection: Connection, items: Iterable[tuple[Logged, Content | None]]) -> int:
