@@ -71,9 +71,9 @@ def seed(name: str) -> Case:
 
 
 COMMANDS = (
-    "ab", "bisect", "c2c", "compare", "completion", "culprit", "doctor", "exec", "import", "layout",
-    "mail", "night", "pack", "profile", "publish", "record", "rerun", "schedstat", "series", "show",
-    "vm",
+    "ab", "bisect", "c2c", "compare", "completion", "culprit", "doctor", "exec", "history",
+    "import", "layout", "mail", "night", "pack", "profile", "publish", "record", "rerun",
+    "schedstat", "series", "show", "vm",
 )  # fmt: skip
 
 CASES = (

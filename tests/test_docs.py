@@ -25,6 +25,7 @@ from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
 from tests.golden_inputs import regression
+from tests.histories import make_night
 from tests.mails import make_message, make_outbox, make_site
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -349,6 +350,11 @@ def bring_memory_samples(folder: Path) -> None:
         (folder / f"{side}.data").write_bytes(write_perf_data(run.perf_data()))
 
 
+def bring_nights(folder: Path) -> None:
+    """Bring the directory of a night."""
+    make_night(folder / "nights", 0)
+
+
 def bring_program(folder: Path) -> None:
     """Bring the repository of a program that becomes slower."""
     subprocess.run([REPOSITORY / "examples" / "bisect" / "make-program"], cwd=folder, check=True)
@@ -360,6 +366,7 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "bisect run": (bring_program,),
     # The bundles of a regression are of two kernels.
     "culprit": (bring_commits, regression),
+    "history add": (bring_results, bring_nights),
     "import": (bring_results,),
 }
 
@@ -377,7 +384,7 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
             ],
         )
         # A subcommand with examples of its own.
-        for name in (*all_commands(), "bisect run")
+        for name in (*all_commands(), "bisect run", "history add")
     ],
 )
 def test_examples_of_help_run(

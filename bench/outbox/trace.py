@@ -44,8 +44,8 @@ class _SyscallInfo(ctypes.Structure):
 class Traced(NamedTuple):
     """What a child process did.
 
-    :param calls: its system calls from the first rename on: names of those in ``_NUMBERS``, numbers
-        of the others
+    :param calls: its system calls from the first counted one on: names of those in ``_NUMBERS``,
+        numbers of the others
     :param killed: whether it was killed
     :param status: exit status; None if it was killed
     """
@@ -55,12 +55,15 @@ class Traced(NamedTuple):
     status: int | None
 
 
-def run_traced(function: Callable[[], int], kill_before: int | None) -> Traced:
+def run_traced(
+    function: Callable[[], int], kill_before: int | None, first: str | None = "rename"
+) -> Traced:
     """Run a function in a child process and trace its system calls.
 
     :param function: returns the exit status of the child
-    :param kill_before: kill it before this system call, counted from the first rename, which is 0;
-        None to let it end
+    :param kill_before: kill it before this system call, counted from the first that is counted,
+        which is 0; None to let it end
+    :param first: name of the first system call that is counted; None to count all
     :raises KeyError: the architecture is neither x86-64 nor arm64
     :raises OSError: ptrace fails
     """
@@ -87,7 +90,7 @@ def run_traced(function: Callable[[], int], kill_before: int | None) -> Traced:
         if number is None:
             continue
         name = names.get(number, str(number))
-        if not calls and name != "rename":
+        if not calls and first is not None and name != first:
             continue
         if len(calls) == kill_before:
             os.kill(pid, signal.SIGKILL)

@@ -73,11 +73,11 @@ def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
         Column(title="key", code=True),
         Column(title="machine", priority=4),
         Column(title="result"),
-        Column(title="nights", align="right", priority=1),
+        Column(title="nights", align="right", priority=2),
         Column(title="lost", align="right", priority=3),
         Column(title="smallest step", align="right"),
         Column(title="sd of nights", align="right", priority=1),
-        Column(title="sd of boots", align="right", priority=2),
+        Column(title="sd of boots", align="right", priority=1),
         Column(title="A/A", align="right", priority=3),
     )
     rows = tuple(
@@ -187,20 +187,25 @@ def sparkline(values: Sequence[float | None]) -> str:
 def _timeline_blocks(timeline: Timeline, limit: int) -> Iterator[Block]:
     noise = timeline.noise
     yield Text(text=_describe(timeline.series))
-    parts = [
-        f"{noise.nights} nights",
-        f"{noise.lost} lost",
-        f"sd of nights {_size(noise.sd_nights, noise)}",
-        f"sd of boots {_size(noise.sd_boots, noise)}",
-        f"smallest step {_size(noise.seen_in_one_night, noise)} in one night",
-        f"{_size(noise.seen_in_seven_nights, noise)} within seven",
-    ]
-    if noise.aa_nights:
-        parts.append(f"A/A: {noise.aa_differ} of {noise.aa_nights} differ")
-    yield Text(text=", ".join(parts))
+    yield Text(text=", ".join(_noise_words(noise)))
     if timeline.steps:
         yield Items(items=tuple(map(_step, timeline.steps)))
     yield _plot(timeline, limit)
+
+
+def _noise_words(noise: Noise) -> Iterator[str]:
+    yield f"{noise.nights} night{'s' * (noise.nights != 1)}"
+    if noise.lost:
+        yield f"{noise.lost} lost"
+    if noise.sd_nights is not None:
+        yield f"sd of nights {_size(noise.sd_nights, noise)}"
+    if noise.sd_boots is not None:
+        yield f"sd of boots {_size(noise.sd_boots, noise)}"
+    if noise.seen_in_one_night is not None:
+        yield f"smallest step of one night {_size(noise.seen_in_one_night, noise)}"
+        yield f"of seven nights {_size(noise.seen_in_seven_nights, noise)}"
+    if noise.aa_nights:
+        yield f"A/A: {noise.aa_differ} of {noise.aa_nights} nights differ"
 
 
 def _plot(timeline: Timeline, limit: int) -> Drawing:

@@ -20,13 +20,14 @@ from sqlalchemy import Connection, Executable, Integer, Table, func, select, tex
 from schedperf.history.questions.history import History
 from schedperf.history.store.database import Database
 from schedperf.history.store.tables import INPUT, LEASE, METADATA, RESULT, STORE, VALUE
-from schedperf.history.store.view import VIEW
+from schedperf.history.store.view import VIEW, view_columns
 from schedperf.inputs.bundle.durable import explain
 from schedperf.model.errors import InputError
 
 # Tables that the view has, and those of one machine.
 _LEFT_OUT = {STORE, LEASE, VALUE}
 _ROWS = 100_000
+_CLASS = "machine_class"
 _NO_CLASS = "unknown"
 
 
@@ -57,18 +58,21 @@ def _write_all(database: Database, folder: Path) -> Iterator[Path]:
                 path = folder / f"{table.name}.parquet"
                 query = select(table).order_by(*table.primary_key.columns)
                 yield _write(connection, query, _types_of(table), path)
+        shown = [each for each in view_columns(connection) if each != _CLASS]
         for machine_class, month in _partitions(connection):
-            part = folder / VIEW / f"machine_class={quote(machine_class or _NO_CLASS, safe='')}"
+            part = folder / VIEW / f"{_CLASS}={quote(machine_class or _NO_CLASS, safe='')}"
             part = part / f"month={month}"
             part.mkdir(parents=True)
-            runs = text(_RUNS).bindparams(machine_class=machine_class, month=month)
+            runs = text(_RUNS.format(columns=", ".join(shown)))
+            runs = runs.bindparams(machine_class=machine_class, month=month)
             yield _write(connection, runs, {}, part / "part.parquet")
 
 
-_RUNS = f"""
-SELECT * FROM {VIEW} WHERE machine_class = :machine_class AND substr(night, 1, 7) = :month
+# The directory has the machine class, as readers of partitions expect.
+_RUNS = """
+SELECT {columns} FROM runs WHERE machine_class = :machine_class AND substr(night, 1, 7) = :month
 ORDER BY result_id, night, input_id, boot, run
-"""  # noqa: S608 # a constant
+"""
 
 
 def _partitions(connection: Connection) -> list[tuple[str, str]]:
@@ -110,11 +114,10 @@ def _write(connection: Connection, query: Executable, kinds: Mapping[str, Any], 
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     rows = connection.execution_options(yield_per=_ROWS).execute(query)
-    names = [*rows.keys()]
     schema = pa.schema(
         [
             (name, kinds.get(name) or pa.type_for_alias(_OF_VIEW.get(name, "string")))
-            for name in names
+            for name in rows.keys()  # noqa: SIM118 # a result is no mapping
         ]
     )
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -19,6 +19,15 @@ _ALLOWED = {
     sqlite3.SQLITE_RECURSIVE,
 }
 _REFUSED_FUNCTIONS = {"load_extension"}
+# In messages of SQLite and PostgreSQL about what is not allowed.
+_REFUSALS = (
+    "not authorized",
+    "authorization denied",
+    "prohibited",
+    "read-only",
+    "one statement",
+    "multiple commands",
+)
 _ROWS = 10_000
 
 Cell = str | int | float | None
@@ -97,7 +106,14 @@ def _is_of_driver(error: Exception) -> bool:
 
 def _explain(error: Exception) -> InputError:
     problem = clean_line(str(error).partition("\n")[0])
-    refused = ("not authorized", "prohibited", "read-only", "one statement", "multiple commands")
+    refused = (
+        "not authorized",
+        "authorization denied",
+        "prohibited",
+        "read-only",
+        "one statement",
+        "multiple commands",
+    )
     if any(word in problem for word in refused):
         return _refused()
     return InputError(f"query: {problem}; docs/history.md describes the tables and columns")

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, inspect, select
 
 from schedperf.history.store.tables import FACT
 
@@ -30,6 +30,11 @@ def make_view(connection: Connection) -> None:
     keys = connection.execute(select(FACT.c.key).distinct().order_by(FACT.c.key)).scalars().all()
     drop_view(connection)
     connection.exec_driver_sql(f"CREATE VIEW {VIEW} AS {_query(keys)}")
+
+
+def view_columns(connection: Connection) -> list[str]:
+    """Return the names of the columns of the view."""
+    return [column["name"] for column in inspect(connection).get_columns(VIEW)]
 
 
 def drop_view(connection: Connection) -> None:
