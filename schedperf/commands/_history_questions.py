@@ -26,7 +26,7 @@ _SEE = "--json"
 @JSON
 @limit_option(40, "series")
 def list_(*, store: str, as_json: bool, limit: int) -> None:
-    """List the series: nights, change now, smallest visible step, state, and the last nights.
+    """List the series, with their change now and their noise.
 
     The change is that of new / reference, mean of the last seven nights. The smallest step is
     detected with a power of 80%: in one night, and in the mean of seven.
@@ -52,7 +52,7 @@ def list_(*, store: str, as_json: bool, limit: int) -> None:
 @limit_option(60, "nights")
 @click.argument("series", metavar="SERIES")
 def show(*, store: str, as_json: bool, since: str | None, limit: int, series: str) -> None:
-    """Show a series over time: its nights, noise, steps and decisions.
+    """Show a series over time, with its noise and steps.
 
     SERIES is a key of `list`, its beginning, or a part of a name that only one series has.
     """
@@ -78,7 +78,7 @@ def show(*, store: str, as_json: bool, since: str | None, limit: int, series: st
 @click.argument("before", metavar="DATE")
 @click.argument("after", metavar="DATE")
 def diff(*, store: str, as_json: bool, nights: int, limit: int, before: str, after: str) -> None:
-    """Compare two dates: the change of new / reference between them, with 95% CI.
+    """Compare two dates: changes of new / reference with 95% CI.
 
     A series without references shows the change of its values, which the drift of the machine may
     cause.
@@ -101,7 +101,7 @@ def diff(*, store: str, as_json: bool, nights: int, limit: int, before: str, aft
 @JSON
 @limit_option(40, "series")
 def noise(*, store: str, as_json: bool, limit: int) -> None:
-    """Rank the series by the smallest step that they show, the worst first."""
+    """Rank the series by the smallest step that they show."""
     from schedperf.history.questions.history import open_history  # noqa: PLC0415 # as above
     from schedperf.history.questions.noise import rank_noise  # noqa: PLC0415
 
@@ -157,7 +157,7 @@ def sql(*, store: str, format_name: str, statement: str) -> None:
               type=click.Path(path_type=Path),
               help="Write Parquet files to this directory.")  # fmt: skip
 def export(*, store: str, folder: Path) -> None:
-    """Write all tables as Parquet files, for DuckDB, Spark or pandas."""
+    """Write all tables as Parquet files, e.g. for DuckDB."""
     from schedperf.history.questions.export import export_parquet  # noqa: PLC0415 # as above
     from schedperf.history.questions.history import open_history  # noqa: PLC0415
 

@@ -40,7 +40,7 @@ def add(
     facts: tuple[str, ...],
     paths: tuple[Path, ...],
 ) -> int:
-    """Add bundles, folders of nights, results of other tools, and foreign histories.
+    """Add bundles, nights, tables, and results of other tools.
 
     PATH is a bundle, a directory of bundles, the nights of schedperf night, FORMAT:PATH as for
     compare, or a CSV file with the columns series, value, and time or order. What the store has
