@@ -117,7 +117,7 @@ def _write(connection: Connection, query: Executable, kinds: Mapping[str, Any], 
     schema = pa.schema(
         [
             (name, kinds.get(name) or pa.type_for_alias(_OF_VIEW.get(name, "string")))
-            for name in rows.keys()  # noqa: SIM118 # a result is no mapping
+            for name in rows.keys()  # noqa: SIM118 # not a mapping
         ]
     )
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -25,7 +25,7 @@ _REBUILD = "run `schedperf history rebuild`"
 def check(directory: Directory, say: Say) -> Iterator[str]:
     """Yield each problem of a store, one line each; nothing if it is intact.
 
-    :param say: called with one line for what is no problem
+    :param say: called with one line for each remark
     :raises InputError: the store cannot be read, or another process writes to it
     """
     with directory.locked(say):
