@@ -105,7 +105,7 @@ def _rank_pairs(differences: Floats, is_maximum: Flags) -> Ranks:
 def _ranks(p: Floats, shifts: Floats, null: Floats, is_tied: Flags, residuals: Floats) -> Ranks:
     # The CI consists of the shifts that the test does not reject: order statistics of all shifts.
     ordered = np.sort(shifts, axis=1)
-    cut = max(int(np.searchsorted(np.cumsum(null), (1.0 - CONFIDENCE) / 2.0, side="right")), 1)
+    cut = max(_cut(null), 1)
     spread = MAD_TO_SD * np.median(np.abs(residuals), axis=1)
     # The smallest p of ranks and of permuted values is the same, unless only random ones are tried.
     some = 1.0 / (MOST_ARRANGEMENTS + 1.0)
@@ -119,6 +119,19 @@ def _ranks(p: Floats, shifts: Floats, null: Floats, is_tied: Flags, residuals: F
         is_tied=is_tied,
         is_outlying=(np.abs(residuals) > OUTLIER * spread[:, None]).any(axis=1) & (spread > 0.0),
     )
+
+
+def confidence_cut(n: int, m: int) -> int | None:
+    """Return which smallest and largest difference are the ends of the 95% CI of two sides.
+
+    :param n: values of one side, 1 or more; ``m`` of the other
+    :return: counted from 1; None if no difference can be excluded with so few values
+    """
+    return _cut(_mann_whitney(n, m)) or None
+
+
+def _cut(null: Floats) -> int:
+    return int(np.searchsorted(np.cumsum(null), (1.0 - CONFIDENCE) / 2.0, side="right"))
 
 
 def _has_ties(values: Floats) -> Flags:

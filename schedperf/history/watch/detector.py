@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Detect that the level of a series has changed, at a stated mean time between false alarms.
+
+The rank of each night among those before it is uniform as long as the nights are exchangeable,
+whatever their distribution. Each process bets on small or on large ranks; a bet of mean 1
+multiplies what it has (Volkhonskiy and others, "Inductive conformal martingales for change-point
+detection", PMLR 60, 2017). Each night 1 is added before the bet, as Shiryaev and Roberts do, so
+that the mean time until the mean of the processes reaches ``RUN_LENGTH`` is at least as many nights
+(Shin, Ramdas & Rinaldo, "E-detectors", New England J. Stat. Data Sci. 2, 2024).
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from schedperf.history.series import SeriesKey
+
+# Earlier nights with which a night is compared.
+WINDOW = 90
+# Ranks among fewer nights are not bet on.
+BURN_IN = 10
+# There is no alarm before a level has as many nights.
+FEWEST_NIGHTS = 30
+# Mean number of nights until a false alarm: 20 years.
+RUN_LENGTH = 7_300.0
+# The bet e u^(e - 1) on small ranks u, one process for each e and each direction.
+EXPONENTS = (0.2, 0.4, 0.6)
+# Smaller ranks count as this one.
+LEAST_RANK = 1e-4
+
+# Of large values for each of ``EXPONENTS``, then of small values.
+Processes = tuple[float, ...]
+NO_BETS: Processes = (0.0,) * (2 * len(EXPONENTS))
+
+
+def draw_tie_breaker(key: SeriesKey, order: int) -> float:
+    """Return a number from 0 to 1, below 1: random, but always the same one for a night.
+
+    :param order: of the night
+    """
+    text = "\0".join((key.machine_class, key.tree, key.workload, key.point, key.metric, str(order)))
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    # A float has 53 bits.
+    return (int.from_bytes(digest) >> 11) / 2**53
+
+
+def smoothed_rank(earlier: Sequence[float], level: float, tie_breaker: float) -> float:
+    """Return the share of nights with a larger level, equal ones counted by the tie breaker.
+
+    The night itself is one of the equal ones, so that the result is uniform from 0 to 1.
+
+    >>> smoothed_rank([1.0, 2.0, 2.0], 2.0, 0.5)
+    0.375
+    """
+    larger = sum(1 for each in earlier if each > level)
+    equal = 1 + earlier.count(level)
+    return (larger + tie_breaker * equal) / (len(earlier) + 1)
+
+
+def bet(processes: Processes, rank: float) -> Processes:
+    """Return what the processes have after a night with this rank."""
+    bets = (
+        exponent * max(tail, LEAST_RANK) ** (exponent - 1.0)
+        for tail in (rank, 1.0 - rank)
+        for exponent in EXPONENTS
+    )
+    return tuple((1.0 + had) * factor for had, factor in zip(processes, bets, strict=True))
+
+
+def is_alarm(processes: Processes) -> bool:
+    """Return whether the processes have more than chance explains."""
+    return sum(processes) >= RUN_LENGTH * len(processes)
