@@ -31,7 +31,7 @@ from bench.watch.measure import (
 from bench.watch.rules import series_of
 from bench.watch.worlds import BOOT_SDS, CHANGES, NOISES
 from schedperf.history.series import Night
-from schedperf.history.watch.state import add_nights, watch_series
+from schedperf.history.watch.nights import add_nights, watch_series
 
 SEED = 20_261_130
 YEARS = 1000

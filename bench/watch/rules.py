@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bench.watch.nightly import Found
 from schedperf.history.series import Night, Series, SeriesKey
-from schedperf.history.watch.state import watch_series
+from schedperf.history.watch.nights import watch_series
 
 Floats = NDArray[np.float64]
 

@@ -37,14 +37,17 @@ class Change(Struct, frozen=True, kw_only=True):
 
     :param order: of the first night after it
     :param is_break: whether a baseline period begins; otherwise the one before goes on
-    :param shift: of the level, from before to after; of the reference, if that is the reason; None
-        if it was not measured, e.g. without a reference, or with few nights before
+    :param shift: of the level, from before to after; None if it was not measured, e.g. without a
+        reference, or with few nights before
+    :param reference_shift: of the reference, if it is a step of the reference or another one; None
+        for other changes
     """
 
     order: int
     differences: tuple[Difference, ...]
     is_break: bool
     shift: float | None
+    reference_shift: float | None = None
 
 
 class Period(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,9 @@ that the mean time until the mean of the processes reaches ``RUN_LENGTH`` is at 
 import hashlib
 from collections.abc import Sequence
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from schedperf.history.series import SeriesKey
 
 # Earlier nights with which a night is compared.
@@ -29,7 +32,27 @@ LEAST_RANK = 1e-4
 
 # Of large values for each of ``EXPONENTS``, then of small values.
 Processes = tuple[float, ...]
-NO_BETS: Processes = (0.0,) * (2 * len(EXPONENTS))
+EMPTY: Processes = (0.0,) * (2 * len(EXPONENTS))
+
+
+class Bets(Struct, frozen=True, array_like=True):
+    """What was bet on a level so far.
+
+    :param nights: of this level, those that were not bet on included
+    """
+
+    nights: int = 0
+    processes: Processes = EMPTY
+
+    @property
+    def is_alarm(self) -> bool:
+        """Return whether the processes have more than chance explains, after enough nights."""
+        least = RUN_LENGTH * len(self.processes)
+        return self.nights >= FEWEST_NIGHTS and sum(self.processes) >= least
+
+    def emptied(self) -> "Bets":
+        """Return the bets on the same level with nothing in the processes."""
+        return replace(self, processes=EMPTY)
 
 
 def draw_tie_breaker(key: SeriesKey, order: int) -> float:
@@ -66,6 +89,12 @@ def bet(processes: Processes, rank: float) -> Processes:
     return tuple((1.0 + had) * factor for had, factor in zip(processes, bets, strict=True))
 
 
-def is_alarm(processes: Processes) -> bool:
-    """Return whether the processes have more than chance explains."""
-    return sum(processes) >= RUN_LENGTH * len(processes)
+def bet_on(bets: Bets, earlier: Sequence[float], level: float, tie_breaker: float) -> Bets:
+    """Return the bets after one more night.
+
+    :param earlier: levels of the nights in the window
+    """
+    processes = bets.processes
+    if bets.nights >= BURN_IN:
+        processes = bet(processes, smoothed_rank(earlier, level, tie_breaker))
+    return Bets(bets.nights + 1, processes)

@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from scipy import integrate
 
 from schedperf.history.watch.detector import (
+    EMPTY,
     EXPONENTS,
+    FEWEST_NIGHTS,
     LEAST_RANK,
-    NO_BETS,
     RUN_LENGTH,
+    Bets,
     bet,
+    bet_on,
     draw_tie_breaker,
-    is_alarm,
     smoothed_rank,
 )
 from tests.nightly import KEY
@@ -55,7 +57,7 @@ def test_the_mirror_image_of_a_series_has_mirrored_ranks() -> None:
 @pytest.mark.parametrize("index", range(2 * len(EXPONENTS)))
 def test_a_bet_has_mean_one_but_for_the_smallest_ranks(index: int) -> None:
     def factor(rank: float) -> float:
-        return bet(NO_BETS, rank)[index]
+        return bet(EMPTY, rank)[index]
 
     mean, _ = integrate.quad(factor, 0.0, 1.0, points=[LEAST_RANK, 1 - LEAST_RANK], limit=200)
     exponent = EXPONENTS[index % len(EXPONENTS)]
@@ -64,19 +66,33 @@ def test_a_bet_has_mean_one_but_for_the_smallest_ranks(index: int) -> None:
 
 
 def test_what_a_process_has_grows_by_one_before_each_bet() -> None:
-    first = bet(NO_BETS, 0.5)
+    first = bet(EMPTY, 0.5)
     assert bet(first, 0.5) == pytest.approx([(1.0 + had) * had for had in first])
 
 
 def test_large_values_raise_the_first_half_of_the_processes() -> None:
-    processes = bet(NO_BETS, 0.01)
+    processes = bet(EMPTY, 0.01)
     assert min(processes[:3]) > 1.0 > max(processes[3:])
 
 
 def test_there_is_an_alarm_from_the_run_length_on() -> None:
-    assert is_alarm((RUN_LENGTH,) * 6)
-    assert not is_alarm((math.nextafter(RUN_LENGTH, 0.0),) * 6)
-    assert is_alarm((6 * RUN_LENGTH, *(0.0,) * 5))
+    assert Bets(FEWEST_NIGHTS, (RUN_LENGTH,) * 6).is_alarm
+    assert Bets(FEWEST_NIGHTS, (6 * RUN_LENGTH, *(0.0,) * 5)).is_alarm
+    assert not Bets(FEWEST_NIGHTS, (math.nextafter(RUN_LENGTH, 0.0),) * 6).is_alarm
+    assert not Bets(FEWEST_NIGHTS - 1, (RUN_LENGTH,) * 6).is_alarm
+
+
+def test_the_first_ten_nights_are_not_bet_on() -> None:
+    bets = Bets()
+    for night in range(11):
+        assert bets == Bets(night, EMPTY)
+        bets = bet_on(bets, list(range(night)), float(night), 0.5)
+    assert bets.nights == 11
+    assert bets.processes == bet(EMPTY, 0.5 / 11)
+
+
+def test_emptied_processes_are_on_the_same_level() -> None:
+    assert Bets(50, (RUN_LENGTH,) * 6).emptied() == Bets(50, EMPTY)
 
 
 def test_tie_breakers_are_always_the_same_and_look_random() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""schedperf.history.watch.state: alarms, baseline periods, and one night at a time."""
+"""schedperf.history.watch.nights: alarms, baseline periods, and one night at a time."""
 
 import math
 from collections.abc import Sequence
@@ -13,15 +13,9 @@ from msgspec.structs import replace
 
 from schedperf.history.periods import divide
 from schedperf.history.series import Chain, Conditions, Night, Series
-from schedperf.history.watch.detector import NO_BETS, WINDOW
-from schedperf.history.watch.state import (
-    Alarm,
-    State,
-    Update,
-    add_night,
-    add_nights,
-    watch_series,
-)
+from schedperf.history.watch.detector import EMPTY, WINDOW
+from schedperf.history.watch.nights import add_night, add_nights, watch_series
+from schedperf.history.watch.state import Alarm, State, Update
 from schedperf.model.errors import InputError
 from tests.nightly import KEY, noise, paired, series, unpaired, with_step
 
@@ -62,7 +56,13 @@ def test_a_fall_is_found_as_well() -> None:
 def test_what_moves_both_kernels_is_no_step() -> None:
     references = [10.0 if order < 60 else 15.0 for order in range(120)]
     found = watch(paired(noise(120), references))
-    assert (found.alarms, found.changes) == ((), ())
+    assert found.alarms == ()
+    [change] = found.changes
+    assert (change.order, change.is_break) == (60, False)
+    assert change.differences[0].reason == "reference-step"
+    assert change.shift == pytest.approx(0.0, abs=0.01)
+    assert change.reference_shift == pytest.approx(math.log(1.5))
+    assert found.state.bets.nights == 120
 
 
 def test_one_slow_night_is_no_step() -> None:
@@ -94,7 +94,7 @@ def test_a_change_that_is_too_small_takes_everything_from_the_processes() -> Non
         state = update.state
         states.append(state)
     emptied = [
-        order for order, each in enumerate(states) if order > 30 and each.processes == NO_BETS
+        order for order, each in enumerate(states) if order > 30 and each.bets.processes == EMPTY
     ]
     assert emptied
     # The window goes on: the small change becomes part of it.
@@ -167,7 +167,7 @@ def test_a_change_of_conditions_goes_on_if_both_kernels_moved_together(name: str
     assert (change.order, change.is_break) == (60, False)
     assert change.shift is not None
     assert abs(change.shift) < 0.01
-    assert found.state.nights == 100
+    assert found.state.bets.nights == 100
 
 
 def test_a_change_of_conditions_breaks_if_the_ratio_moved() -> None:
@@ -177,7 +177,7 @@ def test_a_change_of_conditions_breaks_if_the_ratio_moved() -> None:
     [change] = found.changes
     assert (change.order, change.is_break) == (60, True)
     assert change.shift == pytest.approx(0.1, abs=0.02)
-    assert found.state.nights == 40
+    assert found.state.bets.nights == 40
     assert [(period.first, period.last) for period in divide(nights, found.changes)] == [
         (0, 59),
         (60, 99),
@@ -189,10 +189,10 @@ def test_nights_after_a_change_wait_until_three_show_how_it_went_on() -> None:
     waiting = watch(nights[:62]).state
     assert waiting.undecided is not None
     assert len(waiting.undecided.points) == 2
-    assert waiting.nights == 60
+    assert waiting.bets.nights == 60
     decided = watch(nights[:63]).state
     assert decided.undecided is None
-    assert decided.nights == 63
+    assert decided.bets.nights == 63
 
 
 def test_without_a_reference_every_change_of_conditions_is_a_break() -> None:
@@ -253,14 +253,33 @@ def test_a_reference_that_moves_alone_begins_a_period_and_is_no_step() -> None:
     [change] = found.changes
     assert (change.order, change.is_break) == (60, True)
     assert change.differences[0].reason == "reference-step"
-    assert change.shift == pytest.approx(math.log(1.4), abs=0.001)
-    assert found.state.nights == 60
+    assert change.reference_shift == pytest.approx(math.log(1.4), abs=0.001)
+    assert change.shift == pytest.approx(-math.log(1.4), abs=0.01)
+    assert found.state.bets.nights == 60
 
 
 def test_a_new_kernel_that_moves_more_than_the_reference_is_a_step() -> None:
     references = [10.0 if order < 60 else 10.5 for order in range(80)]
     found = watch(paired(with_step(noise(80), 60, 0.2), references))
     assert [alarm.place for alarm in found.alarms] == [60]
+
+
+def test_both_kernels_that_move_by_different_amounts_begin_a_period() -> None:
+    references = [10.0 if order < 60 else 14.0 for order in range(120)]
+    found = watch(paired(with_step(noise(120), 60, 0.1), references))
+    assert found.alarms == ()
+    assert [(change.order, change.is_break) for change in found.changes] == [(60, True)]
+
+
+def test_a_reference_that_drifts_without_a_step_of_two_percent_is_not_reported() -> None:
+    references = [10.0 * (1.0 + 0.0001 * order) for order in range(150)]
+    assert watch(paired(noise(150), references)).changes == ()
+
+
+def test_a_reference_that_moves_twice_is_reported_twice() -> None:
+    references = [10.0 + (order >= 60) + (order >= 110) for order in range(160)]
+    changes = watch(paired(noise(160), references)).changes
+    assert [(change.order, change.is_break) for change in changes] == [(60, False), (110, False)]
 
 
 def renewed(logs: Sequence[float], at: int, chain: Chain | None) -> list[Night]:
@@ -277,8 +296,8 @@ def test_a_chain_night_carries_the_level_to_the_next_reference() -> None:
     found = watch(renewed(noise(120), 60, chain))
     assert found.alarms == ()
     [change] = found.changes
-    assert (change.order, change.is_break, change.shift) == (60, False, chain.shift)
-    assert found.state.nights == 120
+    assert (change.order, change.is_break, change.reference_shift) == (60, False, chain.shift)
+    assert found.state.bets.nights == 120
     assert found.state.points[-1].level == pytest.approx(noise(120)[-1])
 
 
