@@ -28,7 +28,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 
 .PHONY: help demo docs man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording \
-	bench bench-bisect bench-history bench-report bench-verdicts bench-overhead bench-vm prove-boots \
+	bench bench-bisect bench-history bench-watch bench-report bench-verdicts bench-overhead bench-vm prove-boots \
 	prove-account prove-causes prove-mails prove-night prove-outbox prove-series prove-wakeup format bless clean
 
 help: ## list the targets
@@ -113,6 +113,10 @@ bench-bisect: ## count right first bad commits of the search and of other tools 
 bench-history: ## measure the speed of a history, in SQLite and PostgreSQL (ten minutes)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.history $(HISTORY_OPTIONS)
+
+bench-watch: ## count false alarms and found steps of the watch and of other tools (ten minutes)
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) -m bench.watch $(WATCH_OPTIONS)
 
 bench-overhead: ## measure the overhead of each collector, here and in a guest (some minutes)
 	@scripts/setup vm

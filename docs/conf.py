@@ -29,6 +29,7 @@ include_patterns = [
     "docs/**.md",
     "examples/**.md",
     "bench/verdicts/README.md",
+    "bench/watch/README.md",
 ]
 exclude_patterns = [".*", "out"]
 myst_heading_anchors = 3
