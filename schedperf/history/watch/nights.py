@@ -128,9 +128,10 @@ def _can_be_decided(state: State, differences: Sequence[Difference]) -> bool:
 
 def _decide(state: State, undecided: Undecided) -> Update:
     """Go on if the level is the same after the change of conditions as before, or break."""
-    before = [point.level for point in state.points[-MOST_BEFORE:]]
+    points = state.points[-MOST_BEFORE:]
+    before = [point.level for point in points]
     shift = median(point.level for point in undecided.points) - median(before)
-    more = chain_error(state, state.points[0].order)
+    more = chain_error(state, points[0].order)
     scale = state.scale
     limit = smallest_change(before, len(before), PAIRED, is_log=scale.is_log, more=more)
     if abs(shift) > limit:

@@ -53,7 +53,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 def find_place(levels: Sequence[float]) -> Place | None:
-    """Return the split of a window with the largest \\|t\\| between its parts, without spikes.
+    """Return the split of a window whose parts differ by the largest t, without spikes.
 
     A spike is what differs from the median of itself and its neighbours by more than 2 standard
     deviations; it counts as 2.
@@ -67,7 +67,7 @@ def find_place(levels: Sequence[float]) -> Place | None:
     splits = np.arange(FEWEST_BEFORE, len(values) - FEWEST_AFTER + 1)
     residual = _residual_squares(values, splits)
     best = int(residual.argmin())
-    # The largest |t| has the smallest residual.
+    # The largest absolute t has the smallest residual.
     likely = splits[_likelihood_ratio(residual, len(values)) <= _LIKELY]
     return Place(index=int(splits[best]), earliest=int(likely[0]), latest=int(likely[-1]))
 

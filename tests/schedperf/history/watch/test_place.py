@@ -24,7 +24,7 @@ from tests.nightly import noise, with_step
 
 
 def by_t(levels: list[float]) -> int:
-    """Return the split with the largest \\|t\\|, computed one split at a time."""
+    """Return the split with the largest absolute t, computed one split at a time."""
     values = np.asarray(levels)
 
     def t(split: int) -> float:
