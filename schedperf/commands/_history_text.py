@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from schedperf.commands._outputs import draw_for_stdout
+from schedperf.history.nightly import Suspected
 from schedperf.history.questions.change import Change
 from schedperf.history.questions.listing import Listed
 from schedperf.history.questions.noise import Noise
@@ -152,6 +153,18 @@ def draw_timeline(timeline: Timeline, limit: int) -> str:
         clean_line(f"{timeline.series.name} ({timeline.series.key})"),
         [*_timeline_blocks(timeline, limit)],
         see=_SEE,
+    )
+
+
+def describe_suspected(found: Suspected) -> str:
+    """Return a new step in one line: its direction and size, since when, and where."""
+    step, series = found.step, found.series
+    change = _NOTHING if step.change is None else signed(step.change)
+    interval = _interval(step.ci_low, step.ci_high, is_log=True)
+    where = ", ".join(filter(None, (series.workload, series.machine_class)))
+    return clean_line(
+        f"suspected: {series.name} ({where}) {step.direction} since {step.night}: {change} "
+        f"{interval}; step {step.step}, series {series.key}"
     )
 
 
