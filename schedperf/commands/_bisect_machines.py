@@ -135,7 +135,7 @@ class Here:
 
         :raises Untestable: always
         """
-        raise Untestable("what a commit builds is no kernel")
+        raise Untestable("no kernel boots here")
 
     def recover(self, bundle: Path) -> None:
         """Complete a bundle whose recording was killed.

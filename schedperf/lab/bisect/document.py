@@ -103,7 +103,7 @@ class MergedBranch(Struct, frozen=True, kw_only=True):
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """A test of whether a named commit causes the change, on boots made for it, in turns."""
+    """A test of whether a named commit causes the change, on boots made for it, interleaved."""
 
     kind: Annotated[
         TrialKind,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Test whether the commits that a search has named cause the change.
 
-Each trial boots two kernels, or one with a setting on and off, in turns: with what is tested, and
-without it. Its boots are kept in bundles of its own::
+Each trial boots two kernels, or one with a setting on and off, interleaved: with what is tested,
+and without it. Its boots are kept in bundles of its own::
 
     proof/COMMIT/revert/parent.tar, newest.tar, reverted.tar
     proof/COMMIT/feature/commit-NO_FEATURE.tar, commit-FEATURE.tar
@@ -325,7 +325,7 @@ class _Trials:
         return builds.build(commit.hash)
 
     def _measure(self, arms: Sequence[_Arm], without: Path, with_: Path) -> _Measured:
-        """Boot the kernels in turns, until a look decides.
+        """Boot the kernels, interleaved, until a look decides.
 
         The looks and their levels are those of the check of a search.
 
