@@ -169,7 +169,7 @@ def test_the_repository_is_as_before(found: Ran, folder: Path) -> None:
         (ENDS, "exit 3", "--good"),
         (ENDS, "exit 3", "does not build: exit status 3: no output"),
         (ENDS, f"sleep 1000; {BUILD}", "not finished after 1 s (--build-timeout)"),
-        (ENDS, 'cp work "$SCHEDPERF_OUT"', "./program"),
+        (ENDS, 'cp -r work "$SCHEDPERF_OUT"', "./program"),
         ((*ENDS, "--cpus", "2"), BUILD, "--cpus: given without --in vm"),
         ((*ENDS, "--boot", "kexec"), BUILD, "--boot: given without --on"),
         ((*ENDS, "--install", "true"), BUILD, "--install: given without --on"),

@@ -61,7 +61,7 @@ def inputs(tmp_path: Path) -> list[Path]:
     "kills",
     [
         pytest.param(FEW, id="few"),
-        pytest.param(MANY, marks=[pytest.mark.repeats, pytest.mark.slow], id="many"),
+        pytest.param(MANY, marks=pytest.mark.slow, id="many"),
     ],
 )
 def test_a_killed_addition_is_completed_by_the_next(
@@ -94,7 +94,7 @@ def test_a_killed_addition_is_completed_by_the_next(
     "kills",
     [
         pytest.param(FEW, id="few"),
-        pytest.param(MANY, marks=[pytest.mark.repeats, pytest.mark.slow], id="many"),
+        pytest.param(MANY, marks=pytest.mark.slow, id="many"),
     ],
 )
 def test_a_killed_rebuild_leaves_the_old_rows_or_the_new_ones(
