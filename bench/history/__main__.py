@@ -131,18 +131,12 @@ def measure_reading(folder: Path, runs: int, url: str | None, table: Table) -> N
         names = iter(history.series()[:: RESULTS // ROUNDS])
         table.print("nights of a series", timed(lambda: history.nights(next(names))), SERIES_S)
         ids = iter(range(7, RESULTS, RESULTS // ROUNDS))
-        query = text("SELECT night, boot_id, value FROM runs WHERE result_id = :result")
         values = text("SELECT input_id, boot, run, value FROM value WHERE result_id = :result")
         with history.database.transaction() as connection:
             table.print(
                 "values of a series",
                 timed(lambda: connection.execute(values, {"result": next(ids)}).all()),
                 SERIES_S,
-            )
-            more = iter(range(9, RESULTS, RESULTS // ROUNDS))
-            table.print(
-                "the same through the view runs",
-                timed(lambda: connection.execute(query, {"result": next(more)}).all()),
             )
 
 
