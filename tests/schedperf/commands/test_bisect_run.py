@@ -119,7 +119,9 @@ def test_the_table_of_boots_can_be_judged_by_hand(found: Ran, folder: Path) -> N
     words = ("bisect", "next", "search/boots.csv", "--repo", "program", *ENDS)
     judged = run_in(folder, *words)
     assert judged.returncode == 0
-    assert found.stdout.startswith(judged.stdout)
+    # Trials are not in the table.
+    printed = "".join(line for line in found.stdout.splitlines(keepends=True) if line[:7] != "revert ")
+    assert printed.startswith(judged.stdout)
 
 
 @pytest.mark.slow
