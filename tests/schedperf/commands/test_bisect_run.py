@@ -120,7 +120,8 @@ def test_the_table_of_boots_can_be_judged_by_hand(found: Ran, folder: Path) -> N
     judged = run_in(folder, *words)
     assert judged.returncode == 0
     # Trials are not in the table.
-    printed = "".join(line for line in found.stdout.splitlines(keepends=True) if line[:7] != "revert ")
+    lines = found.stdout.splitlines(keepends=True)
+    printed = "".join(line for line in lines if not line.startswith("revert "))
     assert printed.startswith(judged.stdout)
 
 
