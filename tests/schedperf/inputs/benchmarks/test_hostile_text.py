@@ -26,11 +26,9 @@ from tests.schedperf.inputs.benchmarks.samples import docstring_samples, samples
 SEED = 20261121
 VARIANTS = 100
 ENORMOUS_BYTES = 250_000
-# Of this, one that tries all ways to match reads for minutes.
-LONG_BYTES = 1 << 18
-# A parser reads a MiB within 1 s on a slow machine.
-CPU_LIMIT_S_PER_MIB = 6.0
-MOST_CPU_S = 6.0
+# A parser reads this within 1 s on a slow machine; one that tries all ways to match never does.
+CPU_LIMIT_S = 6.0
+MIB = 1 << 20
 STRETCHED = 100_000
 # Of a text that has more lines, so many are stretched.
 MOST_STRETCHED = 20
@@ -81,8 +79,7 @@ def read(parser: BenchmarkParser, text: str) -> None:
 def read_in_time(parser: BenchmarkParser, text: str) -> None:
     began_s = time.process_time()
     read(parser, text)
-    took_s = time.process_time() - began_s
-    assert took_s < min(MOST_CPU_S, CPU_LIMIT_S_PER_MIB * max(len(text), LONG_BYTES) / (1 << 20))
+    assert time.process_time() - began_s < CPU_LIMIT_S
 
 
 def damage(text: str, chance: random.Random) -> str:
@@ -151,12 +148,12 @@ def test_a_line_of_any_length_is_read_in_time(parser: BenchmarkParser, text: str
 
 @every_parser
 @pytest.mark.parametrize("blank", ["\n", " ", "\n "], ids=repr)
-def test_many_blanks_are_read_in_time(parser: BenchmarkParser, blank: str) -> None:
-    read_in_time(parser, blank * (LONG_BYTES // len(blank)))
+def test_a_mebibyte_of_blanks_is_read_in_time(parser: BenchmarkParser, blank: str) -> None:
+    read_in_time(parser, blank * (MIB // len(blank)))
 
 
 @every_parser
-def test_one_line_of_its_output_again_and_again_is_read_in_time(parser: BenchmarkParser) -> None:
+def test_a_mebibyte_of_one_line_of_its_output_is_read_in_time(parser: BenchmarkParser) -> None:
     text = samples(parser)[0].text
     results = {
         item.line
@@ -165,7 +162,7 @@ def test_one_line_of_its_output_again_and_again_is_read_in_time(parser: Benchmar
     }
     for line in {text.splitlines()[0], *sorted(results)[:MOST_RESULT_LINES]}:
         for repeated in (line, f"{line}\n"):
-            read_in_time(parser, repeated * (LONG_BYTES // len(repeated)))
+            read_in_time(parser, repeated * (MIB // len(repeated)))
 
 
 @every_parser
