@@ -43,7 +43,7 @@ PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Documents that record for about a minute or longer.
-SLOW = ("bisect.md", "recording.md", "troubleshooting.md")
+SLOW = ("recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "bisect run", "doctor", "record")
 # What records on this machine, or asks what could be recorded.
 RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
@@ -150,7 +150,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=240,
     )
 
 
