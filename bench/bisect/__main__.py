@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, repeat
 
-from bench.bisect.gates import Check, Outcomes, check_outcomes
+from bench.bisect.gates import Outcomes, check_outcomes
 from bench.bisect.measure import BINS, Outcome, measure_cell
 from bench.bisect.worlds import Cell, all_cells
+from bench.limits import check_lines
 
 SEED = 20_261_130
 TRIALS = 200
@@ -66,14 +67,6 @@ def bin_lines(outcomes: Outcomes) -> Iterator[str]:
     for low, high, visits, causes in zip((0.0, *BINS), (*BINS, 1.0), stated, true, strict=True):
         share = f"{causes / visits:.3f}" if visits else "-"
         yield f"{low:.2f} to {high:.2f}   {visits:>7} {share:>7}"
-
-
-def check_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield a line per limit."""
-    for check in checks:
-        result = "kept" if check.is_kept else "NOT KEPT"
-        sign = "<=" if check.is_upper else ">="
-        yield f"{check.name:<62} {check.value:>7.4g} {sign} {check.limit:<5g} {result}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,11 +2,11 @@
 """Check the error rates, the power and the boots of the search against limits."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from bench.bisect.measure import OURS, Outcome, Score
 from bench.bisect.worlds import NO_STEP, ONE_STEP, TWO_STEPS, WANDERING, Cell
+from bench.limits import Check
 from schedperf.lab.bisect.rule import SURE
 
 MOST_WRONG = 0.005
@@ -24,25 +24,6 @@ COUNTED_COMMITS = 512
 COUNTED_CHANGE = 0.05
 
 Outcomes = Mapping[Cell, Outcome]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
-    """One limit.
-
-    :param value: a share from 0 to 1, or a number of boots
-    :param is_upper: whether ``limit`` is the largest allowed value; otherwise the smallest
-    """
-
-    name: str
-    value: float
-    limit: float
-    is_upper: bool = True
-
-    @property
-    def is_kept(self) -> bool:
-        """Return whether the value is within the limit."""
-        return self.value <= self.limit if self.is_upper else self.value >= self.limit
 
 
 def own_score(outcome: Outcome) -> Score:

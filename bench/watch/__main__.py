@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from itertools import count
 
+from bench.limits import Check, check_lines
 from bench.watch.environment import install
-from bench.watch.gates import Check, check_real, check_simulated
+from bench.watch.gates import check_real, check_simulated
 from bench.watch.histories import HISTORIES, Kind, read_histories
 from bench.watch.measure import (
     OURS,
@@ -146,14 +147,6 @@ def real_lines(scores: Mapping[str, Mapping[str, RealScore]]) -> Iterator[str]:
                 f"  {_number(near, '5.2f')}"
             )
         yield ""
-
-
-def check_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield a line per limit."""
-    for check in checks:
-        result = "kept" if check.is_kept else "NOT KEPT"
-        sign = "<=" if check.is_upper else ">="
-        yield f"{check.name:<62} {check.value:>7.4g} {sign} {check.limit:<5g} {result}"
 
 
 def time_one_night(series: int) -> float:

@@ -2,8 +2,8 @@
 """Check the false alarms and the detections of the watch against limits."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from bench.limits import Check
 from bench.watch.measure import OURS, Detection, Quiet, RealScore, of_kind
 
 # Per 1,000 series-years, in each simulated noise.
@@ -13,24 +13,6 @@ GATED_CHANGE = 0.05
 LEAST_SOON: Mapping[float, float] = {0.012: 0.98, 0.02: 0.95}
 # Per 1,000 points of real series.
 MOST_STRAY = 1.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
-    """One limit.
-
-    :param is_upper: whether ``limit`` is the largest allowed value; otherwise the smallest
-    """
-
-    name: str
-    value: float
-    limit: float
-    is_upper: bool = True
-
-    @property
-    def is_kept(self) -> bool:
-        """Return whether the value is within the limit."""
-        return self.value <= self.limit if self.is_upper else self.value >= self.limit
 
 
 def check_simulated(quiet: Iterable[Quiet], detections: Iterable[Detection]) -> Iterator[Check]:
