@@ -25,6 +25,7 @@ from schedperf.inputs.bundle.durable import write_durably
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import decode
 from schedperf.inputs.git import Checkouts, Commit, Repository
+from schedperf.inputs.kernel.system_map import parse_percpu_symbols
 from schedperf.lab.bisect.changes import Change, compare_boots
 from schedperf.lab.bisect.checks import LOOKS, reproduction_p
 from schedperf.lab.bisect.document import (
@@ -54,7 +55,7 @@ _FEATURES = "kernel/sched/features.h"
 _LONGEST_REASON = 300
 _GUARD = re.compile(r"\b(?:SCHED_FEAT|sched_feat)\(\s*([A-Z][A-Z0-9_]{0,63})\b")
 _DEFINITION = re.compile(r"^SCHED_FEAT\(\s*([A-Z][A-Z0-9_]{0,63}),\s*true\s*\)", re.MULTILINE)
-_FUNCTION = re.compile(r"^([0-9a-f]{8,16}) [Tt] ", re.MULTILINE)
+_FUNCTION = re.compile(rb"^([0-9a-f]{8,16}) [Tt] ", re.MULTILINE)
 
 
 class Stopped(Failed):
@@ -376,9 +377,9 @@ def is_absent(change: Change, named: Change) -> bool:
 
 
 def check_alignment(built: Path) -> None:
-    """Check that the functions of a build are aligned to 64 bytes.
+    """Check that functions and per-CPU variables of a build are aligned to 64 bytes.
 
-    :raises BuildFailed: most are not, or there is no System.map to see it
+    :raises BuildFailed: most are not, or no System.map shows it
     """
     path = built / "System.map"
     if not path.is_file():
@@ -386,11 +387,19 @@ def check_alignment(built: Path) -> None:
             "the build leaves no System.map in $SCHEDPERF_OUT, which shows whether functions are "
             "aligned"
         )
-    text = read_regular(path, _MOST_BYTES, "a System.map").decode("utf-8", "replace")
-    places = [int(address, 16) for address in set(_FUNCTION.findall(text))]
-    aligned = sum(place % _ALIGNMENT == 0 for place in places)
-    if not places or aligned / len(places) < _LEAST_ALIGNED:
-        raise BuildFailed(
-            f"{aligned} of {len(places)} functions of {path} are aligned to {_ALIGNMENT} bytes: "
-            "the build does not use $KCFLAGS"
-        )
+    text = read_regular(path, _MOST_BYTES, "a System.map")
+    try:
+        variables = parse_percpu_symbols(text, str(path)).symbols
+    except InputError as error:
+        raise BuildFailed(str(error)) from None
+    functions = {int(address, 16) for address in _FUNCTION.findall(text)}
+    for what, places in (
+        ("functions", functions),
+        ("per-CPU variables", {each.offset for each in variables}),
+    ):
+        aligned = sum(place % _ALIGNMENT == 0 for place in places)
+        if not places or aligned / len(places) < _LEAST_ALIGNED:
+            raise BuildFailed(
+                f"{aligned} of {len(places)} {what} of {path} are aligned to {_ALIGNMENT} bytes: "
+                "the build does not use $KCFLAGS"
+            )

@@ -88,20 +88,36 @@ def test_a_change_is_absent_if_its_interval_ends_below_half_of_what_was_named(
     assert is_absent(change(ratio, low, high), change(named, named, named)) is expected
 
 
+def symbol_table(functions: int, variables: int) -> str:
+    """Return a System.map whose functions and per-CPU variables have these distances in bytes."""
+    percpu = [f"{i * variables:016x} D v{i}\n" for i in range(9)]
+    text = [f"{(1 << 20) + i * functions:016x} T f{i}\n" for i in range(9)]
+    ends = [f"{0:016x} D __per_cpu_start\n", f"{9 * variables:016x} D __per_cpu_end\n"]
+    return "".join((*ends, *percpu, *text))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (symbol_table(16, 64).encode(), r"3 of 9 functions .* does not use \$KCFLAGS"),
+        (symbol_table(64, 8).encode(), r"2 of 9 per-CPU variables .* does not use \$KCFLAGS"),
+        (b"\0\xff" * 100, "System.map"),
+        (b"", "System.map"),
+    ],
+)
+def test_a_build_that_is_not_aligned_is_refused(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    (tmp_path / "System.map").write_bytes(content)
+    with pytest.raises(BuildFailed, match=problem):
+        check_alignment(tmp_path)
+
+
 def test_the_alignment_of_a_build_is_read_from_its_symbols(tmp_path: Path) -> None:
     with pytest.raises(BuildFailed, match=r"no System\.map"):
         check_alignment(tmp_path)
-    symbols = tmp_path / "System.map"
-    symbols.write_text(
-        "".join(f"{i * 64:016x} T f{i}\n{i * 64 + 8:016x} D d{i}\n" for i in range(9))
-    )
+    (tmp_path / "System.map").write_text(symbol_table(64, 64))
     check_alignment(tmp_path)
-    symbols.write_text("".join(f"{i * 16:016x} T f{i}\n" for i in range(9)))
-    with pytest.raises(BuildFailed, match=r"3 of 9 functions .* does not use \$KCFLAGS"):
-        check_alignment(tmp_path)
-    symbols.write_bytes(b"\0\xff" * 100)
-    with pytest.raises(BuildFailed, match="0 of 0 functions"):
-        check_alignment(tmp_path)
 
 
 class Trials:
@@ -120,8 +136,7 @@ class Trials:
         self.boots: list[tuple[str, str]] = []
         self.killed_after = math.inf
         self.fails = False
-        self.symbols = "".join(f"{i * 64:016x} T f{i}\n" for i in range(9))
-        self.commit("first", {"factor-0": "1.0", "System.map": self.symbols, "needs": ""})
+        self.commit("first", {"factor-0": "1.0", "System.map": symbol_table(64, 64), "needs": ""})
 
     def commit(self, subject: str, files: Mapping[str, str]) -> Commit:
         """Make a commit that writes some files."""
@@ -287,8 +302,7 @@ def test_a_change_that_forced_alignment_removes_is_an_artefact(trials: Trials) -
 
 
 def test_a_build_that_does_not_align_says_so(trials: Trials) -> None:
-    unaligned = trials.symbols.replace("40 T", "48 T").replace("80 T", "88 T").replace("c0", "c8")
-    trials.commit("unaligned", {"System.map": unaligned})
+    trials.commit("unaligned", {"System.map": symbol_table(8, 8)})
     named = trials.commit("slower", {"factor-1": "1.1"})
     alignment = by_kind(trials.prove(named))["alignment"]
     assert alignment.result == "impossible"
