@@ -71,7 +71,7 @@ def open_history(store: StrPath) -> "History":
     """Open a history for reading; see docs/history.md.
 
     :param store: directory of the store, or URL of its database
-    :raises InputError: there is no store, or its database cannot be used
+    :raises InputError: no store, or its database cannot be used
     """
     # SQLAlchemy is slow to import.
     from schedperf.history.questions.history import open_history as _open  # noqa: PLC0415

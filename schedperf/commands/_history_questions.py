@@ -4,9 +4,9 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,11 +14,13 @@ from schedperf.commands._history_options import JSON, STORE
 from schedperf.commands._outputs import dump_json, limit_option
 
 if TYPE_CHECKING:
+    from schedperf.history.questions.history import History
     from schedperf.history.questions.sql import Answer
+
+Found = TypeVar("Found")
 
 # Characters of a cell of a table.
 _WIDEST = 60
-_SEE = "--json"
 
 
 @click.command(name="list")
@@ -32,17 +34,9 @@ def list_(*, store: str, as_json: bool, limit: int) -> None:
     detected with a power of 80%: in one night, and in the mean of seven.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.history.questions.history import open_history  # noqa: PLC0415
     from schedperf.history.questions.listing import list_series  # noqa: PLC0415
 
-    with open_history(store) as history:
-        listed = list_series(history)
-    if as_json:
-        click.echo(dump_json(listed), nl=False)
-        return
-    from schedperf.commands._history_text import draw_list  # noqa: PLC0415 # as above
-
-    click.echo(draw_list(listed, limit), nl=False)
+    _answer(store, list_series, lambda text, found: text.draw_list(found, limit), as_json=as_json)
 
 
 @click.command()
@@ -56,17 +50,14 @@ def show(*, store: str, as_json: bool, since: str | None, limit: int, series: st
 
     SERIES is a key of `list`, its beginning, or a part of a name that only one series has.
     """
-    from schedperf.history.questions.history import open_history  # noqa: PLC0415 # as above
-    from schedperf.history.questions.timeline import timeline_of  # noqa: PLC0415
+    from schedperf.history.questions.timeline import timeline_of  # noqa: PLC0415 # as above
 
-    with open_history(store) as history:
-        timeline = timeline_of(history, history.find(series), since)
-    if as_json:
-        click.echo(dump_json(timeline), nl=False)
-        return
-    from schedperf.commands._history_text import draw_timeline  # noqa: PLC0415 # as above
-
-    click.echo(draw_timeline(timeline, limit), nl=False)
+    _answer(
+        store,
+        lambda history: timeline_of(history, history.find(series), since),
+        lambda text, found: text.draw_timeline(found, limit),
+        as_json=as_json,
+    )
 
 
 @click.command()
@@ -84,16 +75,13 @@ def diff(*, store: str, as_json: bool, nights: int, limit: int, before: str, aft
     cause.
     """
     from schedperf.history.questions.change import compare_times  # noqa: PLC0415 # as above
-    from schedperf.history.questions.history import open_history  # noqa: PLC0415
 
-    with open_history(store) as history:
-        changes = compare_times(history, before, after, nights)
-    if as_json:
-        click.echo(dump_json(changes), nl=False)
-        return
-    from schedperf.commands._history_text import draw_changes  # noqa: PLC0415 # as above
-
-    click.echo(draw_changes(changes, f"{before} to {after}", limit), nl=False)
+    _answer(
+        store,
+        lambda history: compare_times(history, before, after, nights),
+        lambda text, found: text.draw_changes(found, f"{before} to {after}", limit),
+        as_json=as_json,
+    )
 
 
 @click.command()
@@ -102,17 +90,9 @@ def diff(*, store: str, as_json: bool, nights: int, limit: int, before: str, aft
 @limit_option(40, "series")
 def noise(*, store: str, as_json: bool, limit: int) -> None:
     """Rank the series by the smallest step that they show."""
-    from schedperf.history.questions.history import open_history  # noqa: PLC0415 # as above
-    from schedperf.history.questions.noise import rank_noise  # noqa: PLC0415
+    from schedperf.history.questions.noise import rank_noise  # noqa: PLC0415 # as above
 
-    with open_history(store) as history:
-        ranked = rank_noise(history)
-    if as_json:
-        click.echo(dump_json(ranked), nl=False)
-        return
-    from schedperf.commands._history_text import draw_noise  # noqa: PLC0415 # as above
-
-    click.echo(draw_noise(ranked, limit), nl=False)
+    _answer(store, rank_noise, lambda text, found: text.draw_noise(found, limit), as_json=as_json)
 
 
 @click.command()
@@ -121,16 +101,12 @@ def noise(*, store: str, as_json: bool, limit: int) -> None:
 @click.argument("step", metavar="STEP")
 def why(*, store: str, as_json: bool, step: str) -> None:
     """Show every decision about a step, with its numbers."""
-    from schedperf.history.questions.history import open_history  # noqa: PLC0415 # as above
-
-    with open_history(store) as history:
-        changes = history.step_changes(step)
-    if as_json:
-        click.echo(dump_json(changes), nl=False)
-        return
-    from schedperf.commands._history_text import draw_step_changes  # noqa: PLC0415 # as above
-
-    click.echo(draw_step_changes(step, changes), nl=False)
+    _answer(
+        store,
+        lambda history: history.step_changes(step),
+        lambda text, found: text.draw_step_changes(step, found),
+        as_json=as_json,
+    )
 
 
 @click.command()
@@ -164,6 +140,25 @@ def export(*, store: str, folder: Path) -> None:
     with open_history(store) as history:
         number = export_parquet(history, folder)
     click.echo(f"{folder}: {number} files")
+
+
+def _answer(
+    store: str,
+    ask: "Callable[[History], Found]",
+    draw: Callable[[Any, Found], str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what a history answers.
+
+    :param draw: is given the module that draws texts, and what was found
+    """
+    from schedperf.commands import _history_text  # noqa: PLC0415 # as above
+    from schedperf.history.questions.history import open_history  # noqa: PLC0415
+
+    with open_history(store) as history:
+        found = ask(history)
+    click.echo(dump_json(found) if as_json else draw(_history_text, found), nl=False)
 
 
 def _write_csv(answer: "Answer") -> Iterator[str]:

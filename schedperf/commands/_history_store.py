@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf history add``, ``check`` and ``rebuild``: change and verify a store."""
+"""``schedperf history add|check|decide|rebuild|serviced|watch``: change and verify a store."""
 
 from pathlib import Path
 
 import click
 
-from schedperf.commands._history_options import STORE_DIRECTORY, say
+from schedperf.commands._history_options import JSON, STORE_DIRECTORY, say
+from schedperf.history.states import STATES, StepState
 from schedperf.model.errors import InputError
 
 _ADD_EPILOG = """\b
@@ -108,6 +109,71 @@ def check(*, store: Path) -> int:
     return 0 if is_intact else 1
 
 
+@click.command()
+@STORE_DIRECTORY
+@JSON
+def watch(*, store: Path, as_json: bool) -> int:
+    """Find lasting changes of all series, and request a retest of each new one.
+
+    A step that is still present in later nights is not printed again. Nothing is sent to anyone.
+    Exit status: 1 if a step is new, else 0.
+    """
+    from schedperf.commands._outputs import dump_json  # noqa: PLC0415 # as above
+    from schedperf.history.nightly import watch_store  # noqa: PLC0415
+    from schedperf.history.store.directory import open_directory  # noqa: PLC0415
+
+    found = watch_store(open_directory(store), say)
+    if as_json:
+        click.echo(dump_json(found), nl=False)
+    elif found:
+        from schedperf.commands._history_text import describe_suspected  # noqa: PLC0415 # as above
+
+        for each in found:
+            click.echo(describe_suspected(each), nl=False)
+    else:
+        click.echo(f"{store}: no new step")
+    return 1 if found else 0
+
+
+_REASON = click.option("--reason", metavar="WHY", required=True, help="State why, in one line.")
+
+
+@click.command()
+@STORE_DIRECTORY
+@_REASON
+@click.option("--by", metavar="NAME", default="a person", show_default=True,
+              help="State who decides.")  # fmt: skip
+@click.argument("step", metavar="STEP")
+@click.argument("state", metavar="STATE", type=click.Choice(STATES))
+def decide(*, store: Path, reason: str, by: str, step: str, state: StepState) -> None:
+    """Change the state of a step, e.g. to accepted or invalid.
+
+    STATE is one of suspected, not reproduced, reproduced, range known, first bad known, reported,
+    answered, fixed, accepted, stale and invalid, and must be able to follow the one before.
+    """
+    from schedperf.history.decide import decide_step  # noqa: PLC0415 # as above
+    from schedperf.history.store.directory import open_directory  # noqa: PLC0415
+
+    decide_step(open_directory(store), step, state, reason=reason, by=by, say=say)
+
+
+@click.command()
+@STORE_DIRECTORY
+@_REASON
+@click.option("--since", metavar="DATE", required=True,
+              help="Name the first night after the service.")  # fmt: skip
+@click.argument("machine", metavar="MACHINE")
+def serviced(*, store: Path, reason: str, since: str, machine: str) -> None:
+    """State that a machine was serviced: earlier and later nights are not compared.
+
+    MACHINE is its class, or the name of record --machine.
+    """
+    from schedperf.history.decide import service_machine  # noqa: PLC0415 # as above
+    from schedperf.history.store.directory import open_directory  # noqa: PLC0415
+
+    service_machine(open_directory(store), machine, since, reason=reason, say=say)
+
+
 def _parse_night(text: str | None) -> str | None:
     from schedperf.history.store.nights import position_of  # noqa: PLC0415 # as above
 
@@ -131,4 +197,11 @@ def _parse_fact(text: str) -> tuple[str, str]:
     return key, value
 
 
-COMMANDS = {"add": add, "check": check, "rebuild": rebuild}
+COMMANDS = {
+    "add": add,
+    "check": check,
+    "decide": decide,
+    "rebuild": rebuild,
+    "serviced": serviced,
+    "watch": watch,
+}

@@ -3,10 +3,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.commands._outputs import draw_for_stdout
-from schedperf.history.nightly import Suspected
+from schedperf.history.nightly import Suspected, Together
+from schedperf.history.periods import Change as PeriodChange
+from schedperf.history.periods import Reason
 from schedperf.history.questions.change import Change
 from schedperf.history.questions.listing import Listed
 from schedperf.history.questions.noise import Noise
@@ -26,6 +28,14 @@ from schedperf_reports.blocks import (
     Text,
 )
 
+_REASONS: Mapping[Reason, str] = {
+    "environment": "other settings of the machine",
+    "parser": "another version of the parser",
+    "workload": "other programs of the workload",
+    "reference": "another reference kernel",
+    "serviced": "the machine was serviced",
+    "reference-step": "a step of the reference kernel",
+}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _LOST = "·"
 _NOTHING = "-"
@@ -156,8 +166,14 @@ def draw_timeline(timeline: Timeline, limit: int) -> str:
     )
 
 
-def describe_suspected(found: Suspected) -> str:
-    """Return a new step in one line: its direction and size, since when, and where."""
+def describe_suspected(together: Together) -> str:
+    """Return new steps that are likely to have one cause, a line each; others are indented."""
+    lines = map(_describe_suspected, together.suspected)
+    return "".join(f"{'  ' * (i > 0)}{line}\n" for i, line in enumerate(lines))
+
+
+def _describe_suspected(found: Suspected) -> str:
+    """Return a new step: its direction and size, since when, and where."""
     step, series = found.step, found.series
     change = _NOTHING if step.change is None else signed(step.change)
     interval = _interval(step.ci_low, step.ci_high, is_log=True)
@@ -227,8 +243,11 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     measured = [value for _, value in pairs if value is not None]
     low, high = min(measured, default=0.0), max(measured, default=0.0)
     states = {step.position: step for step in timeline.steps}
+    changes = {change.order: change for change in timeline.changes}
     lines = []
     for night, value in pairs:
+        if change := changes.get(night.position):
+            lines.append(DrawingLine(text=f"--- {_describe_change(change)}", tone="strong"))
         if step := states.get(night.position):
             lines.append(DrawingLine(text=f"--- {step.direction}, {step.state}", tone="strong"))
         lines.append(DrawingLine(text=_line(night, value, timeline, (low, high))))
@@ -237,6 +256,14 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     if left_out:
         caption += f"; {left_out} earlier nights are left out (--limit)"
     return Drawing(caption=caption, titles=("",), columns=(tuple(lines),))
+
+
+def _describe_change(change: PeriodChange) -> str:
+    """Return what has changed, and whether a baseline period begins."""
+    reasons = ", ".join(_REASONS[each.reason] for each in change.differences)
+    if change.is_break:
+        return f"a baseline period begins: {reasons}"
+    return f"the baseline period goes on: {reasons}"
 
 
 def _line(

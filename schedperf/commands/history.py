@@ -6,14 +6,16 @@ import importlib
 import click
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
-# By module: the subcommands that change a store, the questions, and the watch.
+# By module: the subcommands that change a store, and the questions.
 _MODULES = {
-    **dict.fromkeys(("add", "check", "rebuild"), "schedperf.commands._history_store"),
+    **dict.fromkeys(
+        ("add", "check", "decide", "rebuild", "serviced", "watch"),
+        "schedperf.commands._history_store",
+    ),
     **dict.fromkeys(
         ("diff", "export", "list", "noise", "show", "sql", "why"),
         "schedperf.commands._history_questions",
     ),
-    "watch": "schedperf.commands._history_watch",
 }
 
 EPILOG = """\b

@@ -7,12 +7,11 @@ compared in one night (the chain night). If the reference kernel alone moves, th
 one although the new kernel is the same.
 """
 
-from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
 
-from schedperf.history.series import Conditions, Night, scale_of
+from schedperf.history.series import Conditions, Night
 
 Reason = Literal["environment", "parser", "workload", "reference", "serviced", "reference-step"]
 
@@ -50,21 +49,6 @@ class Change(Struct, frozen=True, kw_only=True):
     reference_shift: float | None = None
 
 
-class Period(Struct, frozen=True, kw_only=True):
-    """A baseline period.
-
-    :param first: order of its first night
-    :param last: order of its last night
-    :param nights: how many of its nights have a level
-    :param began: the change that began it; None for the first one
-    """
-
-    first: int
-    last: int
-    nights: int
-    began: Change | None
-
-
 def find_differences(before: Conditions, night: Night) -> tuple[Difference, ...]:
     """Return what a night has changed; a condition that is not recorded is unchanged.
 
@@ -88,27 +72,3 @@ def merge_conditions(before: Conditions, now: Conditions) -> Conditions:
     """Return the last recorded value of each condition."""
     recorded = {name: value for name, value in structs.asdict(now).items() if value is not None}
     return structs.replace(before, **recorded)
-
-
-def divide(nights: Sequence[Night], changes: Iterable[Change]) -> tuple[Period, ...]:
-    """Return the baseline periods of a series, oldest first.
-
-    :param nights: oldest first
-    :param changes: those that ``watch_series`` found
-    """
-    scale = scale_of(nights)
-    begins = {change.order: change for change in changes if change.is_break}
-    parts: list[tuple[Change | None, list[Night]]] = []
-    for night in nights:
-        if night.order in begins or not parts:
-            parts.append((begins.get(night.order), []))
-        parts[-1][1].append(night)
-    return tuple(
-        Period(
-            first=part[0].order,
-            last=part[-1].order,
-            nights=sum(not scale.is_lost(night) for night in part),
-            began=began,
-        )
-        for began, part in parts
-    )

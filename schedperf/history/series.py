@@ -115,6 +115,13 @@ class Scale(Struct, frozen=True, kw_only=True):
         """Return the level of a value or of a reference alone."""
         return math.log(number) if self.is_log else number
 
+    def analysed(self, value: float | None, reference: float | None) -> float | None:
+        """Return what is analysed of a night; None if the night is lost."""
+        if value is None or (self.is_paired and reference is None):
+            return None
+        level = self.level(value)
+        return level - self.level(reference) if self.is_paired and reference is not None else level
+
     def is_lost(self, night: Night) -> bool:
         """Return whether a night has no level."""
         return night.value is None or (self.is_paired and night.reference is None)

@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
@@ -44,12 +43,7 @@ class History:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -138,7 +132,7 @@ class History:
     def step_changes(self, step: str) -> tuple[StepChange, ...]:
         """Return the decisions about a step, in their order.
 
-        :raises InputError: there is no such step
+        :raises InputError: no such step
         """
         query = (
             select(STEP_CHANGE).where(STEP_CHANGE.c.step_id == step).order_by(STEP_CHANGE.c.number)
@@ -185,7 +179,7 @@ def open_history(store: Path | str) -> History:
     """Open a history.
 
     :param store: directory of the store, or URL of its database
-    :raises InputError: there is no store, or its database is missing, foreign, damaged or of a
+    :raises InputError: no store, or its database is missing, foreign, damaged or of a
         newer version
     """
     if is_url(store):

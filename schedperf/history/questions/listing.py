@@ -10,6 +10,7 @@ from msgspec import Struct
 from schedperf.history.questions.history import History
 from schedperf.history.questions.noise import WEEK, Noise, noise_of
 from schedperf.history.questions.records import Analysed, Night, Series, Step
+from schedperf.history.states import is_open
 
 _SHOWN_NIGHTS = 14
 
@@ -21,8 +22,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     :param last: its last night
     :param now: change of new / reference, mean of the last 7 nights: a fraction, or a difference in
         the unit if the series has values of 0 or less; None without references
-    :param step: the last step of the series that is neither fixed, accepted nor refuted; None if
-        the watch has found none
+    :param step: the last open step of the series; None if it has none
     :param recent: what is analysed, of the last 14 nights; None for lost nights
     """
 
@@ -35,18 +35,13 @@ class Listed(Struct, frozen=True, kw_only=True):
     recent: tuple[float | None, ...]
 
 
-_CLOSED = {"not reproduced", "fixed", "accepted", "stale", "invalid"}
-
-
 def list_series(history: History) -> tuple[Listed, ...]:
     """Return all series.
 
     :raises InputError: the database cannot be read
     """
     nights = history.all_nights()
-    steps: dict[str, Step] = {
-        each.series: each for each in history.steps() if each.state not in _CLOSED
-    }
+    steps: dict[str, Step] = {each.series: each for each in history.steps() if is_open(each.state)}
     return tuple(
         _list(each, nights[each.key], steps.get(each.key))
         for each in history.series()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the records of a history: series, nights, steps and their changes of state."""
 
-import math
 from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, ClassVar
 
 from msgspec import Struct
+
+from schedperf.history.series import Scale
 
 # Characters of 2026-11-30.
 _DATE = 10
@@ -133,26 +134,17 @@ class Analysed(Struct, frozen=True, kw_only=True):
 
         Values that are not all above 0 are not transformed, and references are subtracted.
         """
-        is_paired = any(night.reference is not None for night in nights)
-        is_log = all(night.scale == "log" for night in nights)
+        scale = Scale(
+            is_paired=any(night.reference is not None for night in nights),
+            is_log=all(night.scale == "log" for night in nights),
+        )
         return cls(
-            is_paired=is_paired,
-            is_log=is_log,
-            values=tuple(_value(night, is_paired=is_paired, is_log=is_log) for night in nights),
+            is_paired=scale.is_paired,
+            is_log=scale.is_log,
+            values=tuple(scale.analysed(night.new, night.reference) for night in nights),
         )
 
     @property
     def measured(self) -> list[float]:
         """The values without lost nights."""
         return [value for value in self.values if value is not None]
-
-
-def _value(night: Night, *, is_paired: bool, is_log: bool) -> float | None:
-    if night.new is None:
-        return None
-    new = math.log(night.new) if is_log else night.new
-    if not is_paired:
-        return new
-    if night.reference is None:
-        return None
-    return new - (math.log(night.reference) if is_log else night.reference)

@@ -3,10 +3,13 @@
 
 from msgspec import Struct
 
+from schedperf.history.periods import Change
 from schedperf.history.questions.change import parse_date
 from schedperf.history.questions.history import History
 from schedperf.history.questions.noise import Noise, noise_of
 from schedperf.history.questions.records import Analysed, Night, Series, Step, StepChange
+from schedperf.history.questions.watched import read_services, to_watched
+from schedperf.history.watch.nights import watch_series
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -17,6 +20,8 @@ class Timeline(Struct, frozen=True, kw_only=True):
     :param analysed: their values
     :param steps: steps that the watch has found; () without the watch
     :param decisions: all changes of their states
+    :param changes: what has changed in the conditions of the series, oldest first; a baseline
+        period begins where they are breaks
     """
 
     series: Series
@@ -25,6 +30,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     analysed: Analysed
     steps: tuple[Step, ...]
     decisions: tuple[StepChange, ...]
+    changes: tuple[Change, ...]
 
 
 def timeline_of(history: History, series: Series, since: str | None = None) -> Timeline:
@@ -41,6 +47,7 @@ def timeline_of(history: History, series: Series, since: str | None = None) -> T
     # Whether it is paired, and its scale, are properties of the whole series.
     whole = Analysed.of(nights)
     steps = history.steps(series)
+    services = read_services(history).get(series.machine_class, ())
     return Timeline(
         series=series,
         noise=noise_of(series, nights),
@@ -52,4 +59,5 @@ def timeline_of(history: History, series: Series, since: str | None = None) -> T
         ),
         steps=steps,
         decisions=tuple(change for step in steps for change in history.step_changes(step.id)),
+        changes=watch_series(to_watched(series, nights, services)).changes,
     )

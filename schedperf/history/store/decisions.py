@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta, Struct, ValidationError, convert, field
 from msgspec.json import encode
 
+from schedperf.history.states import StepState
 from schedperf.inputs.bundle.durable import append_lines, explain
 from schedperf.inputs.bundle.json import Count, decode
 from schedperf.inputs.bundle.manifest import Digest
@@ -34,19 +35,6 @@ Purpose = Literal["night", "retest"]
 InputKind = Literal["bundle", "table"]
 RequestKind = Literal["night", "retest", "bisect", "revert", "fixed"]
 RequestEnd = Literal["done", "failed", "cancelled"]
-StepState = Literal[
-    "suspected",
-    "not reproduced",
-    "reproduced",
-    "range known",
-    "first bad known",
-    "reported",
-    "answered",
-    "fixed",
-    "accepted",
-    "stale",
-    "invalid",
-]
 
 
 class Decision(Struct, frozen=True, kw_only=True, tag_field="decision"):

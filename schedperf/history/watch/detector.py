@@ -21,7 +21,7 @@ from schedperf.history.series import SeriesKey
 WINDOW = 90
 # Ranks among fewer nights are not bet on.
 BURN_IN = 10
-# There is no alarm before a level has as many nights.
+# Levels of fewer nights raise no alarm.
 FEWEST_NIGHTS = 30
 # Mean number of nights until a false alarm: 20 years.
 RUN_LENGTH = 7_300.0

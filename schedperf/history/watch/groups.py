@@ -23,11 +23,6 @@ class Group(Struct, frozen=True, kw_only=True):
     latest: int
     steps: tuple[Step, ...]
 
-    @property
-    def workloads(self) -> tuple[str, ...]:
-        """Return the workloads that one retest has to run."""
-        return tuple(dict.fromkeys(step.key.series.workload for step in self.steps))
-
 
 def group_steps(steps: Iterable[Step]) -> tuple[Group, ...]:
     """Join the steps of each machine class and tree whose ranges of possible places overlap.
@@ -50,9 +45,6 @@ def _machine(step: Step) -> tuple[str, str]:
 
 
 def _range(step: Step) -> tuple[int, int]:
-    """Return the first and last night of a step's possible places; a person's place is certain."""
-    if step.place != step.key.place:
-        return step.place, step.place
     return step.alarm.earliest, step.alarm.latest
 
 

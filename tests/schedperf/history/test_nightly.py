@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.cli import main
-from schedperf.history.nightly import Suspected, to_watched, watch_store
+from schedperf.history.decide import decide_step, service_machine
+from schedperf.history.nightly import Suspected, watch_store
 from schedperf.history.questions.history import open_history
+from schedperf.history.questions.watched import read_services, to_watched
 from schedperf.history.store.directory import Directory
+from schedperf.history.store.nights import position_of
 from schedperf.history.store.writer import rebuild
 from schedperf.history.watch.nights import watch_series
+from schedperf.model.errors import InputError
 from tests.histories import add_to, dump, night_name
 
 NIGHTS, PLACE = 80, 50
@@ -48,7 +53,7 @@ def watch() -> Watch:
         said: list[str] = []
         found = watch_store(directory, said.append)
         assert said == []
-        return found
+        return tuple(each for together in found for each in together.suspected)
 
     return run
 
@@ -123,6 +128,67 @@ def test_of_several_kernels_of_a_night_the_last_one_counts(tmp_path: Path) -> No
         nights = history.nights(series)
     twice = [each for night in nights for each in (replace(night, new=9.0), night)]
     assert to_watched(series, twice, ()) == to_watched(series, nights, ())
+
+
+def test_a_step_that_a_kill_left_without_a_request_gets_one(tmp_path: Path, watch: Watch) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    watch(directory)
+    lines = directory.log.path.read_bytes().splitlines(keepends=True)
+    assert b'"requested"' in lines[-1]
+    directory.log.path.write_bytes(b"".join(lines[:-1]))
+    rebuild(directory, print)
+    assert dump(directory)["request"] == []
+    assert watch(directory) == ()
+    assert len(dump(directory)["request"]) == 1
+    assert watch(directory) == ()
+    assert len(dump(directory)["request"]) == 1
+
+
+def test_two_watches_at_the_same_time_find_a_step_once(tmp_path: Path, watch: Watch) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(watch, [directory, directory]))
+    assert sorted(map(len, found)) == [0, 1]
+    rebuild(directory, print)
+    assert len(dump(directory)["step"]) == 1
+
+
+def test_steps_of_one_night_are_found_together(tmp_path: Path) -> None:
+    tables = [write_table(tmp_path / "a.csv", levels(1)).read_text()]
+    tables += [
+        write_table(tmp_path / "a.csv", levels(2), name="other").read_text().partition("\n")[2]
+    ]
+    (tmp_path / "a.csv").write_text("".join(tables))
+    directory, _ = add_to(tmp_path / "history", tmp_path / "a.csv")
+    [together] = watch_store(directory, print)
+    assert {each.series.metric for each in together.suspected} == {"boot", "other"}
+
+
+def test_a_person_closes_a_step(tmp_path: Path, watch: Watch) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    [found] = watch(directory)
+    name = found.step.step
+    with pytest.raises(InputError, match="expected one line"):
+        decide_step(directory, name, "fixed", reason="x\ny", by="x", say=print)
+    decide_step(directory, name, "accepted", reason="a fix of a bug", by="A. Author", say=print)
+    with open_history(directory.folder) as history:
+        [step] = history.steps()
+        assert (step.state, step.change) == ("accepted", found.step.change)
+        assert [each.state for each in history.step_changes(name)] == ["suspected", "accepted"]
+    assert watch(directory) == ()
+    with pytest.raises(InputError, match="cannot follow 'accepted'"):
+        decide_step(directory, name, "fixed", reason="x", by="x", say=print)
+    with pytest.raises(InputError, match="unknown step"):
+        decide_step(directory, "0123", "fixed", reason="x", by="x", say=print)
+
+
+def test_a_service_is_stored(tmp_path: Path) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    service_machine(directory, "2x48", night_name(3), reason="new memory", say=print)
+    with open_history(directory.folder) as history:
+        assert read_services(history) == {"2x48": [position_of(night_name(3))]}
+    with pytest.raises(InputError, match="expected e.g. 2026-11-30"):
+        service_machine(directory, "2x48", "yesterday", reason="new memory", say=print)
 
 
 def test_the_command_prints_new_steps_and_has_an_exit_status(

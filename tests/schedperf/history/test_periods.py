@@ -3,26 +3,14 @@
 
 from msgspec.structs import replace
 
-from schedperf.history.periods import (
-    Change,
-    Difference,
-    divide,
-    find_differences,
-    merge_conditions,
-)
+from schedperf.history.periods import find_differences, merge_conditions
 from schedperf.history.series import Conditions, Night
-from tests.nightly import paired, unpaired
 
 OLD = Conditions(environment="e1", parser="p1", workload="w1", reference="v6.18")
 
 
 def night(conditions: Conditions, *, is_serviced: bool = False) -> Night:
     return Night(order=5, value=1.0, reference=1.0, conditions=conditions, is_serviced=is_serviced)
-
-
-def break_at(order: int, *, is_break: bool = True) -> Change:
-    difference = Difference(reason="serviced", before=None, after=None)
-    return Change(order=order, differences=(difference,), is_break=is_break, shift=None)
 
 
 def test_each_condition_that_changed_has_a_reason_with_both_values() -> None:
@@ -45,27 +33,3 @@ def test_service_has_no_values() -> None:
 
 def test_the_last_recorded_conditions_are_kept() -> None:
     assert merge_conditions(OLD, Conditions(parser="p2")) == replace(OLD, parser="p2")
-
-
-def test_only_breaks_begin_periods() -> None:
-    nights = paired([0.0] * 30)
-    changes = [break_at(10, is_break=False), break_at(20)]
-    first, second = divide(nights, changes)
-    assert (first.first, first.last, first.began) == (0, 19, None)
-    assert (second.first, second.last, second.began) == (20, 29, changes[1])
-
-
-def test_a_period_counts_nights_with_a_level() -> None:
-    nights = unpaired([1.0, None, 2.0, None])
-    assert [period.nights for period in divide(nights, [])] == [2]
-    half = [replace(each, reference=None) if each.order % 2 else each for each in paired([0.0] * 4)]
-    assert [period.nights for period in divide(half, [])] == [2]
-
-
-def test_a_break_in_the_first_night_begins_the_first_period() -> None:
-    [period] = divide(paired([0.0] * 3), [break_at(0)])
-    assert period.began is not None
-
-
-def test_a_series_without_nights_has_no_periods() -> None:
-    assert divide([], []) == ()

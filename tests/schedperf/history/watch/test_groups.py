@@ -10,32 +10,26 @@ from msgspec.structs import replace
 
 from schedperf.history.watch.groups import group_steps
 from schedperf.history.watch.state import Alarm
-from schedperf.history.watch.steps import Decision, Step, StepKey, form_steps
+from schedperf.history.watch.steps import Step, form_steps
 from schedperf.stats.shift import Shift
 from tests.nightly import KEY
 
 
-def step(
-    earliest: int, latest: int, *, rises: bool = True, place: int | None = None, **key: str
-) -> Step:
-    """Return a step whose place is the middle of its range, unless a person named another one."""
-    series = replace(KEY, **key)
+def step(earliest: int, latest: int, *, rises: bool = True, **key: str) -> Step:
+    """Return a step whose place is the middle of its range."""
     middle = (earliest + latest) // 2
     alarm = Alarm(
-        key=series, found=latest + 5, place=middle, before=middle - 1, earliest=earliest,
-        latest=latest, rises=rises, shift=Shift(estimate=0.1, low=0.05, high=0.15), is_log=True,
-        nights_before=30, nights_after=6,
+        key=replace(KEY, **key), found=latest + 5, place=middle, before=middle - 1,
+        earliest=earliest, latest=latest, rises=rises,
+        shift=Shift(estimate=0.1, low=0.05, high=0.15), is_log=True, nights_before=30,
+        nights_after=6,
     )  # fmt: skip
-    named = Decision(
-        step=StepKey(series=series, place=middle, rises=rises),
-        time=0, status=None, place=place, reason="seen in the plot",
-    )  # fmt: skip
-    [made] = form_steps([alarm], [] if place is None else [named]).steps
+    [made] = form_steps([alarm])
     return made
 
 
 def places(*steps: Step) -> list[list[int]]:
-    return [[each.place for each in group.steps] for group in group_steps(steps)]
+    return [[each.key.place for each in group.steps] for group in group_steps(steps)]
 
 
 def test_overlapping_ranges_of_one_machine_and_tree_are_one_group() -> None:
@@ -43,7 +37,6 @@ def test_overlapping_ranges_of_one_machine_and_tree_are_one_group() -> None:
     [group] = group_steps([second, first])
     assert (group.earliest, group.latest) == (60, 66)
     assert group.steps == (first, second)
-    assert group.workloads == ("hackbench", "schbench")
 
 
 def test_ranges_are_joined_by_one_that_overlaps_both() -> None:
@@ -62,10 +55,6 @@ def test_separate_ranges_machines_and_trees_are_separate_groups() -> None:
 
 def test_a_regression_and_an_improvement_of_one_place_are_one_group() -> None:
     assert len(group_steps([step(60, 62), step(60, 62, rises=False)])) == 1
-
-
-def test_a_place_that_a_person_named_has_no_range() -> None:
-    assert len(group_steps([step(60, 70, place=60), step(65, 70, metric="p99")])) == 2
 
 
 def test_nothing_has_no_groups() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schedperf.history.periods import divide
 from schedperf.history.series import Chain, Conditions, Night, Series
 from schedperf.history.watch.detector import EMPTY, WINDOW
 from schedperf.history.watch.nights import add_night, add_nights, watch_series
@@ -178,10 +177,6 @@ def test_a_change_of_conditions_breaks_if_the_ratio_moved() -> None:
     assert (change.order, change.is_break) == (60, True)
     assert change.shift == pytest.approx(0.1, abs=0.02)
     assert found.state.bets.nights == 40
-    assert [(period.first, period.last) for period in divide(nights, found.changes)] == [
-        (0, 59),
-        (60, 99),
-    ]
 
 
 def test_nights_after_a_change_wait_until_three_show_how_it_went_on() -> None:
@@ -359,17 +354,6 @@ def test_nights_one_at_a_time_give_what_the_whole_series_gives(history: Series) 
         changes += update.changes
         assert len(state.points) <= WINDOW
     assert Update(state=state, alarms=alarms, changes=changes) == watch_series(history)  # type: ignore[arg-type] # of changes
-
-
-@pytest.mark.property
-@given(histories())
-def test_periods_cover_all_nights_once(history: Series) -> None:
-    periods = divide(history.nights, watch_series(history).changes)
-    assert periods[0].first == history.nights[0].order
-    assert periods[-1].last == history.nights[-1].order
-    ends = [period.last + 1 for period in periods[:-1]]
-    assert ends == [period.first for period in periods[1:]]
-    assert [period.began is None for period in periods[1:]] == [False] * (len(periods) - 1)
 
 
 @pytest.mark.property

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Store what people decide: states of steps, and services of machines."""
+
+from schedperf.history.questions.history import open_history
+from schedperf.history.states import StepState, check_next
+from schedperf.history.store.decisions import Serviced, StepChanged
+from schedperf.history.store.directory import Directory, Say
+from schedperf.history.store.nights import position_of
+from schedperf.history.store.writer import writing
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line, cut
+
+_LONGEST = 60
+_LONGEST_REASON = 300
+
+
+def decide_step(
+    directory: Directory, step: str, state: StepState, *, reason: str, by: str, say: Say
+) -> None:
+    """Change the state of a step.
+
+    :param step: its identity
+    :param reason: why, one line
+    :param by: who decides
+    :raises InputError: the step is unknown, the state cannot follow the one that it has, or the
+        store cannot be written
+    """
+    with writing(directory, say) as writer, open_history(directory.folder) as history:
+        known = next((each for each in history.steps() if each.id == step), None)
+        if known is None:
+            shown = clean_line(cut(step, _LONGEST))
+            raise InputError(f"{shown}: unknown step; `schedperf history list` shows steps")
+        check_next(step, known.state, state)
+        changed = StepChanged(
+            step=step,
+            series=known.series,
+            position=known.position,
+            night=known.night,
+            direction=known.direction,  # type: ignore[arg-type] # it was a decision before
+            state=state,
+            change=known.change,
+            ci_low=known.ci_low,
+            ci_high=known.ci_high,
+            reason=_one_line("--reason", reason),
+            by=_one_line("--by", by),
+        )
+        writer.commit([(changed, None)])
+
+
+def service_machine(
+    directory: Directory, machine: str, night: str, *, reason: str, say: Say
+) -> None:
+    """Store that a machine was serviced: nights before and after it are not comparable.
+
+    :param machine: its class, or the name that ``record --machine`` gives
+    :param night: the first night after the service
+    :raises InputError: the date is invalid, or the store cannot be written
+    """
+    try:
+        position_of(night)
+    except ValueError:
+        raise InputError(
+            f"--since: invalid {clean_line(cut(night, _LONGEST))!r} (expected e.g. 2026-11-30)"
+        ) from None
+    serviced = Serviced(
+        machine=_one_line("MACHINE", machine), night=night, reason=_one_line("--reason", reason)
+    )
+    with writing(directory, say) as writer:
+        writer.commit([(serviced, None)])
+
+
+def _one_line(option: str, text: str) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > _LONGEST_REASON:
+        raise InputError(
+            f"{option}: invalid {clean_line(cut(text, _LONGEST))!r} (expected one line of at most "
+            f"{_LONGEST_REASON} characters)"
+        )
+    return text.strip()
