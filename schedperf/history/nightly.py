@@ -104,13 +104,11 @@ def _decide(series: Series, step: Step, nights: Sequence[Night]) -> StepChanged:
         change=fraction(alarm.shift.estimate),
         ci_low=fraction(alarm.shift.low),
         ci_high=fraction(alarm.shift.high),
-        reason=f"lasting change, found in the night {names[alarm.found]}",
-        numbers={
-            "nights_before": alarm.nights_before,
-            "nights_after": alarm.nights_after,
-            "earliest": alarm.earliest,
-            "latest": alarm.latest,
-        },
+        reason=(
+            f"lasting change, found on {names[alarm.found]}; began from {names[alarm.earliest]} "
+            f"to {names[alarm.latest]} (95%)"
+        ),
+        numbers={"nights_before": alarm.nights_before, "nights_after": alarm.nights_after},
     )
 
 
