@@ -39,6 +39,10 @@ LONGEST_REGEX = 1000
 MOST_REPEATS = 1000
 LARGEST_COUNT_DIGITS = 4
 
+# Compiling recurses into groups: 250 nested ones exceed Python's default limit of recursion, which
+# libraries raise.
+MOST_GROUPS = 100
+
 # Units that are converted to a base unit; other units are kept as written.
 BASE_UNITS = {"ms": ("s", 1e-3), "us": ("s", 1e-6), "usec": ("s", 1e-6), "ns": ("s", 1e-9)}
 
@@ -87,6 +91,8 @@ def _last_match(rule: MetricRule, text: str, allowance: Allowance) -> regex.Matc
         raise regex.error(f"longer than {LONGEST_REGEX} characters")
     if _repeats(rule.regex) > MOST_REPEATS:
         raise regex.error(f"the product of repeat counts exceeds {MOST_REPEATS}")
+    if rule.regex.count("(") > MOST_GROUPS:
+        raise regex.error(f"more than {MOST_GROUPS} groups")
     pattern = regex.compile(rule.regex, regex.MULTILINE)
     limit_s = min(TIME_LIMIT_S, allowance.left_s)
     if limit_s <= 0.0:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The user's own metrics: expressions of strangers, with limits."""
 
+import sys
 import time
 
 import pytest
@@ -73,10 +74,20 @@ def test_text_instead_of_a_number_is_a_bad_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["(", "[", "(?P<a>", "*", "(" * 490 + ")" * 490, "x" * (LONGEST_REGEX + 1)]
+    "expression", ["(", "[", "(?P<a>", "*", "(a)" * 101, "x" * (LONGEST_REGEX + 1)]
 )
 def test_a_broken_expression_is_a_bad_line(expression: str) -> None:
     assert problem(expression).startswith("stdout: rule 'rate': invalid regular expression (")
+
+
+def test_deeply_nested_groups_are_refused_at_each_limit_of_recursion() -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10 * before)
+    try:
+        found = problem("(" * 490 + ")" * 490)
+    finally:
+        sys.setrecursionlimit(before)
+    assert found.startswith("stdout: rule 'rate': invalid regular expression (more than 100 groups")
 
 
 @pytest.mark.parametrize(
