@@ -2,8 +2,8 @@
 """Measure the speed of a history: ``python -m bench.history``.
 
 1,000 bundles are added to a store, twice, and the database is made again; a series is read from
-10 million runs. The same is done in PostgreSQL, if it is installed. The exit status is 1 if a limit
-is not kept.
+10 million runs; 5,000 series of 365 nights are watched, and then one more night of them. The same
+is done in PostgreSQL, if it is installed. The exit status is 1 if a limit is not kept.
 """
 
 import argparse
@@ -28,8 +28,9 @@ from schedperf.history.store.writer import writing
 EXAMPLE = Path(__file__).parents[2] / "examples" / "other-load" / "base.tar.xz"
 BUNDLES, RUNS = 1_000, 10_000_000
 RESULTS, RUNS_OF_A_BOOT = 5_000, 2
-# Limits: adding 1,000 bundles on two CPUs, and reading a series.
-ADD_S, SERIES_S = 60.0, 0.050
+NIGHTS = 365
+# Limits: adding 1,000 bundles on two CPUs, reading a series, and watching one more night of all.
+ADD_S, SERIES_S, WATCH_S = 60.0, 0.050, 2.0
 ROUNDS = 9
 _FILL = """
 INSERT INTO input (id, kind, digest, sha256, bytes, path, kept, night, role, purpose, parser)
@@ -42,10 +43,14 @@ INSERT INTO series (id, key, result_id, tree)
 INSERT INTO value (result_id, input_id, boot, run, value)
   SELECT result.id, input.id, 0, numbers.i, 1.0 + (result.id * input.id + numbers.i) % 97 / 1000.0
   FROM result CROSS JOIN input CROSS JOIN ({runs}) AS numbers
-  ORDER BY result.id, input.id, numbers.i;
+  ORDER BY result.id, input.id, numbers.i
+"""
+_FILL_NIGHTS = """
 INSERT INTO night (series_id, position, revision, night, scale, new, reference)
-  SELECT series.id, input.id, '', '2026-01-01', 'log', 1.0 + input.id % 7 / 100.0, 1.0
-  FROM series CROSS JOIN input ORDER BY series.id, input.id
+  SELECT series.id, numbers.i, '', '2026-01-01', 'log',
+    1.0 + (series.id * 7919 + numbers.i * 104729) % 997 / 1e5, 1.0
+  FROM series CROSS JOIN ({nights}) AS numbers WHERE numbers.i > {since}
+  ORDER BY series.id, numbers.i
 """
 _NUMBERS = {
     "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n}) "
@@ -112,21 +117,21 @@ def measure_adding(folder: Path, nights: Path, bundles: int, url: str | None, ta
 
 
 def measure_reading(folder: Path, runs: int, url: str | None, table: Table) -> None:
-    """Read a series from a database with many runs."""
+    """Read a series from a database with many runs, and watch many series."""
     directory, _ = open_or_create(make_store(folder / "large", url))
     with writing(directory, print):
         pass
     database = directory.database()
     start = time.perf_counter()
     with database.transaction() as connection:
-        fill(connection, "sqlite" if database.is_sqlite else "postgresql", runs)
+        fill(connection, runs)
+        add_nights(connection, 0, NIGHTS)
     if not database.is_sqlite:
         with database.engine.connect().execution_options(
             isolation_level="AUTOCOMMIT"
         ) as connection:
             connection.execute(text("VACUUM ANALYZE"))
     table.print(f"fill with {runs} runs", time.perf_counter() - start)
-    database.close()
     with open_history(directory.folder) as history:
         names = iter(history.series()[:: RESULTS // ROUNDS])
         table.print("nights of a series", timed(lambda: history.nights(next(names))), SERIES_S)
@@ -138,17 +143,36 @@ def measure_reading(folder: Path, runs: int, url: str | None, table: Table) -> N
                 timed(lambda: connection.execute(values, {"result": next(ids)}).all()),
                 SERIES_S,
             )
+    every = f"{RESULTS} series"
+    table.print(f"watch {NIGHTS} nights of {every}", run("watch", "--store", directory.folder)[0])
+    with database.transaction() as connection:
+        add_nights(connection, NIGHTS, NIGHTS + 1)
+    database.close()
+    wall, cpu = run("watch", "--store", directory.folder)
+    table.print(f"watch one more night ({cpu:.1f} s CPU)", wall, WATCH_S)
+    table.print("watch without a new night", run("watch", "--store", directory.folder)[0])
+    table.print(f"list {every}", run("list", "--store", directory.folder)[0])
 
 
-def fill(connection: Connection, engine: str, runs: int) -> None:
+def fill(connection: Connection, runs: int) -> None:
     """Insert a number of runs of 5,000 results, two in each input."""
-    inputs = runs // RESULTS // RUNS_OF_A_BOOT
-    numbers = {
-        name: _NUMBERS[engine].format(n=number)
-        for name, number in (("inputs", inputs), ("results", RESULTS), ("runs", RUNS_OF_A_BOOT))
-    }
+    sizes = {
+        "inputs": runs // RESULTS // RUNS_OF_A_BOOT, "results": RESULTS, "runs": RUNS_OF_A_BOOT,
+    }  # fmt: skip
+    numbers = {name: numbers_to(connection, number) for name, number in sizes.items()}
     for statement in _FILL.format(**numbers).split(";"):
         connection.execute(text(statement))
+
+
+def add_nights(connection: Connection, since: int, until: int) -> None:
+    """Insert the nights of all series after one and up to another."""
+    nights = numbers_to(connection, until)
+    connection.execute(text(_FILL_NIGHTS.format(nights=nights, since=since)))
+
+
+def numbers_to(connection: Connection, last: int) -> str:
+    """Return a query of the numbers from 1."""
+    return _NUMBERS[connection.dialect.name].format(n=last)
 
 
 def timed(read: Callable[[], object]) -> float:

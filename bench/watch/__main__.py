@@ -8,7 +8,6 @@ The exit status is 1 if a limit of ``gates.py`` is not met. Real series are read
 import argparse
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from itertools import count
@@ -29,18 +28,13 @@ from bench.watch.measure import (
     measure_histories,
     of_kind,
 )
-from bench.watch.rules import series_of
 from bench.watch.worlds import BOOT_SDS, CHANGES, NOISES
-from schedperf.history.series import Night
-from schedperf.history.watch.nights import add_nights, watch_series
 
 SEED = 20_261_130
 YEARS = 1000
 RIVAL_YEARS = 20
 SERIES = 1000
 RIVAL_SERIES = 40
-TIMED_SERIES = 5000
-TIMED_NIGHTS = 100
 
 GROUPS: Mapping[str, tuple[Kind, ...]] = {
     "paired": ("paired",),
@@ -149,21 +143,6 @@ def real_lines(scores: Mapping[str, Mapping[str, RealScore]]) -> Iterator[str]:
         yield ""
 
 
-def time_one_night(series: int) -> float:
-    """Return the seconds that one new night of many series takes."""
-    nights = [
-        Night(order=order, value=1.0 + order % 7 / 100, reference=1.0)
-        for order in range(TIMED_NIGHTS + 1)
-    ]
-    keys = [series_of(f"series {index}", []).key for index in range(series)]
-    state = watch_series(series_of("", nights[:-1])).state
-    states = dict.fromkeys(keys, state)
-    tonight = dict.fromkeys(keys, nights[-1])
-    began = time.perf_counter()
-    add_nights(states, tonight, lambda _: series_of("", nights))
-    return time.perf_counter() - began
-
-
 def main(arguments: Sequence[str]) -> int:
     """Print all tables; return 0 if all limits are kept, else 1."""
     chosen = parse_arguments(arguments)
@@ -180,8 +159,6 @@ def main(arguments: Sequence[str]) -> int:
         print(*real_lines(scores), sep="\n")
         checks += check_real(scores[OURS])
     print(*check_lines(checks), sep="\n", end="\n\n")
-    seconds = time_one_night(TIMED_SERIES)
-    print(f"one new night of {TIMED_SERIES:,} series: {seconds:.2f} s")
     return 0 if all(check.is_kept for check in checks) else 1
 
 

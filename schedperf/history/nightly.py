@@ -2,12 +2,14 @@
 """Watch all series of a store: new steps become decisions, and requests to retest them.
 
 The steps follow from the nights of the store alone, so that a night that was added late, or a
-database that was made again, gives the same ones. A step that the store knows is not decided again.
+database that was made again, gives the same ones. What was found up to a night is kept, so that
+only later nights are read. A step that the store knows is not decided again.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import select
@@ -19,9 +21,12 @@ from schedperf.history.questions.watched import better_of, read_services, to_wat
 from schedperf.history.store.decisions import Requested, StepChanged
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.tables import REQUEST
+from schedperf.history.store.watched import read_watched
 from schedperf.history.store.writer import writing
 from schedperf.history.watch.groups import group_steps
-from schedperf.history.watch.nights import watch_series
+from schedperf.history.watch.nights import continue_watch, watch_series
+from schedperf.history.watch.place import FEWEST_BEFORE
+from schedperf.history.watch.state import Update
 from schedperf.history.watch.steps import Step, StepKey, form_steps
 from schedperf.model.rows import digest_of
 
@@ -53,43 +58,97 @@ def watch_store(directory: Directory, say: Say) -> tuple[Together, ...]:
     """
     # Another process must not find the same steps between reading and writing.
     with writing(directory, say) as writer, open_history(directory.folder) as history:
-        found = _find_new(history)
+        watched = [*_watch(history)]
+        found = _find_new(history, watched)
         new = [suspected for each in found for suspected in each.suspected]
         writer.commit([(each.step, None) for each in new])
         # Also those that a kill left without a request.
         writer.commit([(each, None) for each in _missing_requests(history)])
+        # The last, since nights that are kept as watched are not watched again.
+        writer.keep_watched({each.id: each.update for each in watched})
     return found
 
 
-def _find_new(history: History) -> tuple[Together, ...]:
-    nights, services = history.all_nights(), read_services(history)
+class _Watched(NamedTuple):
+    id: int
+    series: Series
+    update: Update
+
+
+def _watch(history: History) -> Iterator[_Watched]:
+    """Watch the nights since the last time; yield the series that have some."""
+    services = read_services(history)
+    by_key = {series.key: series for series in history.series()}
+    with history.database.transaction() as connection:
+        watched = read_watched(connection)
+    for number, key, nights in history.unwatched_nights():
+        series, before = by_key[key], watched.get(number)
+        serviced = services.get(series.machine_class, ())
+        if before is None:
+            update = watch_series(to_watched(series, nights, serviced))
+        else:
+            update = _continue(history, series, before, nights, serviced)
+        yield _Watched(number, series, update)
+
+
+def _continue(
+    history: History,
+    series: Series,
+    before: Update,
+    nights: Sequence[Night],
+    serviced: Sequence[int],
+) -> Update:
+    """Return an update after later nights."""
+    later = to_watched(series, nights, serviced, since=before.state.order)
+    return continue_watch(before, later) or watch_series(
+        to_watched(series, history.nights(series), serviced)
+    )
+
+
+def _find_new(history: History, watched: Iterable[_Watched]) -> tuple[Together, ...]:
     known: dict[str, list[StoredStep]] = {}
     for stored in history.steps():
         known.setdefault(stored.series, []).append(stored)
     new: list[Step] = []
-    by_step: dict[StepKey, Suspected] = {}
-    for series in history.series():
-        of_series = nights.get(series.key, ())
-        watched = to_watched(series, of_series, services.get(series.machine_class, ()))
-        for step in form_steps(watch_series(watched).alarms):
-            if not any(_is_same(step, each, series) for each in known.get(series.key, ())):
-                new.append(step)
-                by_step[step.key] = Suspected(series=series, step=_decide(series, step, of_series))
+    suspected: dict[StepKey, Suspected] = {}
+    for each in watched:
+        if not each.update.alarms:
+            continue
+        nights = {night.position: night.night for night in history.nights(each.series)}
+        for step in form_steps(each.update.alarms):
+            of_series = known.get(each.series.key, ())
+            if any(_is_same(step, stored, each.series, [*nights]) for stored in of_series):
+                continue
+            new.append(step)
+            decided = _decide(each.series, step, nights)
+            suspected[step.key] = Suspected(series=each.series, step=decided)
     return tuple(
-        Together(suspected=tuple(by_step[step.key] for step in group.steps))
+        Together(suspected=tuple(suspected[step.key] for step in group.steps))
         for group in group_steps(new)
     )
 
 
-def _is_same(step: Step, stored: StoredStep, series: Series) -> bool:
-    """Return whether the store has a step, whose place may have been another one."""
-    rises = stored.direction == _direction(series, rises=True)
-    return step.concerns(StepKey(series=step.key.series, place=stored.position, rises=rises))
+def _is_same(step: Step, stored: StoredStep, series: Series, positions: Sequence[int]) -> bool:
+    """Return whether the store has a step, whose place may have been another one.
+
+    Nights that came late move the place. Two steps are farther apart than the nights that the level
+    before a step needs.
+
+    :param positions: of all nights of the series
+    """
+    first = bisect_left(positions, step.alarm.earliest) - FEWEST_BEFORE
+    last = bisect_right(positions, step.alarm.latest) + FEWEST_BEFORE
+    near = positions[max(0, first) : last]
+    is_near = near[0] <= stored.position <= near[-1]
+    return is_near and stored.direction == _direction(series, rises=step.key.rises)
 
 
-def _decide(series: Series, step: Step, nights: Sequence[Night]) -> StepChanged:
+def _decide(series: Series, step: Step, names: Mapping[int, str]) -> StepChanged:
+    """Return the first decision about a step.
+
+    :param names: of the nights, by position
+    """
     alarm = step.alarm
-    names = {night.position: night.night for night in nights}
 
     def fraction(shift: float | None) -> float | None:
         return math.expm1(shift) if alarm.is_log and shift is not None else None

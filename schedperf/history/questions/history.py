@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read a history: series, nights and steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,6 +13,7 @@ from schedperf.history.questions.records import Night, Series, Step, StepChange
 from schedperf.history.store.database import Database, parse_url
 from schedperf.history.store.directory import Directory, is_url, open_directory
 from schedperf.history.store.tables import NIGHT, RESULT, SERIES, STEP, STEP_CHANGE
+from schedperf.history.store.watched import select_unwatched
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, cut
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 Record = TypeVar("Record", bound=Struct)
 
 _LONGEST = 60
+_ROWS_AT_ONCE = 10_000
 _MOST_MATCHES = 3
 
 
@@ -113,6 +116,18 @@ class History:
             for row in connection.execute(query):
                 found.setdefault(row.key, []).append(_record(Night, row))
         return found
+
+    def unwatched_nights(self) -> Iterator[tuple[int, str, list[Night]]]:
+        """Yield id, key and nights of each series that has nights since it was watched.
+
+        :raises InputError: the database cannot be read
+        """
+        columns = [NIGHT.c[name] for name in Night.__struct_fields__]
+        query = select_unwatched(SERIES.c.id, SERIES.c.key, *columns)
+        with self.database.transaction() as connection:
+            rows = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
+            for (number, key), of_series in groupby(rows, key=lambda row: (row.id, row.key)):
+                yield number, key, [_record(Night, row) for row in of_series]
 
     def steps(self, series: Series | None = None) -> tuple[Step, ...]:
         """Return the steps that the watch has found, of one series or of all.

@@ -18,16 +18,19 @@ from schedperf.model.rows import Better
 _BETTER: Sequence[Better] = get_args(Better)
 
 
-def to_watched(series: Series, nights: Sequence[Night], services: Sequence[int]) -> WatchedSeries:
+def to_watched(
+    series: Series, nights: Sequence[Night], services: Sequence[int], *, since: int | None = None
+) -> WatchedSeries:
     """Return a series as the watch takes it.
 
     Of several new kernels of one night, the last one counts.
 
     :param services: positions of the first nights after a service of the machine
+    :param since: position of the night before these; None if there is none
     """
     by_position = {night.position: night for night in nights}
     watched = []
-    last = -1
+    last = -1 if since is None else since
     for position, night in sorted(by_position.items()):
         watched.append(
             WatchedNight(

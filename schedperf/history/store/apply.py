@@ -21,7 +21,7 @@ from schedperf.history.store.decisions import (
     StepChanged,
 )
 from schedperf.history.store.foreign import ForeignTable, Point
-from schedperf.history.store.nights import Catalogue, Nights, next_id
+from schedperf.history.store.nights import Catalogue, Nights, next_id, position_of
 from schedperf.history.store.reading import PARSER, Reading, Result
 from schedperf.history.store.tables import (
     BOOT,
@@ -39,6 +39,7 @@ from schedperf.history.store.tables import (
     VALUE,
 )
 from schedperf.history.store.view import make_view
+from schedperf.history.store.watched import forget_watched
 
 Content = Reading | ForeignTable
 _MOST_ROWS = 10_000
@@ -69,6 +70,7 @@ class Applier:
                 self._replace(NIGHT_RUN, asdict(night), ("machine", "job", "night"))
             case Serviced() as service:
                 self._replace(SERVICE, asdict(service), ("machine", "night"))
+                forget_watched(self._connection, select(SERIES.c.id), position_of(service.night))
             case StepChanged() as step:
                 self._change_step(step, line.at)
             case Requested() as request:
@@ -195,6 +197,8 @@ class Applier:
         for series, position in keys:
             positions.setdefault(series, []).append(position)
         for series, of_series in positions.items():
+            ids = select(SERIES.c.id).where(SERIES.c.id == series)
+            forget_watched(self._connection, ids, min(of_series))
             known = select(NIGHT.c.position).where(
                 NIGHT.c.series_id == series,
                 NIGHT.c.position.between(min(of_series), max(of_series)),

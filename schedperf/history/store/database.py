@@ -22,7 +22,14 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from schedperf.history.store.tables import APPLICATION_ID, METADATA, REBUILT, SCHEMA, STORE
+from schedperf.history.store.tables import (
+    APPLICATION_ID,
+    METADATA,
+    REBUILT,
+    SCHEMA,
+    STORE,
+    WATCHED,
+)
 from schedperf.history.store.view import drop_view, make_view
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -131,7 +138,7 @@ class Database:
     def create(self, connection: Connection, store_id: str) -> None:
         """Create the tables, in place of those that exist; leases are kept."""
         drop_view(connection)
-        METADATA.drop_all(connection, [STORE, *REBUILT])
+        METADATA.drop_all(connection, [STORE, WATCHED, *REBUILT])
         METADATA.create_all(connection)
         make_view(connection)
         if self.is_sqlite:

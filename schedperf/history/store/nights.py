@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Row, Table, delete, func, insert, select, upd
 
 from schedperf.history.store.reading import Result
 from schedperf.history.store.tables import BOOT, INPUT, NIGHT, RESULT, SERIES, VALUE
+from schedperf.history.store.watched import forget_watched
 from schedperf.model.rows import digest_of
 from schedperf.stats.welch import variance_of
 
@@ -185,13 +186,13 @@ class Nights:
                 rows.append({"series_id": series, **made.row(tree, revision)})
             if not made.kernels():
                 rows += [{"series_id": each, **made.lost()} for each in self._series_of(result)]
+        position = position_of(night)
         for part in _parts(sorted(results)):
-            ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part)).scalar_subquery()
+            ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part))
             self._connection.execute(
-                delete(NIGHT).where(
-                    NIGHT.c.position == position_of(night), NIGHT.c.series_id.in_(ids)
-                )
+                delete(NIGHT).where(NIGHT.c.position == position, NIGHT.c.series_id.in_(ids))
             )
+            forget_watched(self._connection, ids, position)
         if rows:
             self._connection.execute(insert(NIGHT), rows)
 

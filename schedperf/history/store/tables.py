@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -234,7 +235,17 @@ REQUEST = Table(
     Column("reason", Text),
 )
 
-# The only table that is not made again from decisions.
+# What the watch has found up to a night, so that it need not read that night again.
+WATCHED = Table(
+    "watched",
+    METADATA,
+    Column("series_id", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("found", LargeBinary, nullable=False),
+)
+
+# The only table that is not made again: nothing else knows who works.
 LEASE = Table(
     "lease",
     METADATA,
@@ -244,4 +255,4 @@ LEASE = Table(
 )
 
 # Tables that are equal, row by row, however often they are made; STORE holds what is applied.
-REBUILT = tuple(each for each in METADATA.sorted_tables if each not in {STORE, LEASE})
+REBUILT = tuple(each for each in METADATA.sorted_tables if each not in {STORE, WATCHED, LEASE})

@@ -4,7 +4,7 @@
 A kill between the two leaves decisions that the database lacks; the next writer applies them first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from schedperf.history.store.database import Damaged, Database
 from schedperf.history.store.decisions import Added, AnyDecision, Logged
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.tables import INPUT
+from schedperf.history.store.watched import keep_watched
+from schedperf.history.watch.state import Update
 from schedperf.model.errors import InputError
 
 # Decisions of one transaction.
@@ -52,6 +54,15 @@ class Writer:
                 applier.apply(logged.line, content)
             applied = self._directory.applied(logged.end)
             self._database.set_applied(connection, applied)
+
+    def keep_watched(self, found: Mapping[int, Update]) -> None:
+        """Keep what was found in some series, which follows from the database.
+
+        :param found: by the id of the series
+        :raises InputError: the database cannot be written
+        """
+        with self._database.transaction() as connection:
+            keep_watched(connection, found)
 
     def known(self, digests: Sequence[str]) -> set[str]:
         """Return those digests whose data are in the store."""

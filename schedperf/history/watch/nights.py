@@ -8,7 +8,7 @@ gives what ``watch_series`` gives for the series with this night. A state can be
 nights; it holds the last 90 of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from schedperf.history.periods import (
     find_differences,
     merge_conditions,
 )
-from schedperf.history.series import Chain, Night, Series, SeriesKey
+from schedperf.history.series import Chain, Night, Series
 from schedperf.history.watch.levels import add_points, begin_anew, chain_error
 from schedperf.history.watch.place import FEWEST_BEFORE, MOST_BEFORE, PAIRED, smallest_change
 from schedperf.history.watch.state import Point, State, Undecided, Update
@@ -31,7 +31,22 @@ from schedperf.model.text import clean_line
 def watch_series(series: Series) -> Update:
     """Return the state after all nights of a series, and all alarms and changes."""
     update = Update(state=State(key=series.key, scale=series.scale))
-    for night in series.nights:
+    return _add_all(update, series.nights)
+
+
+def continue_watch(update: Update, series: Series) -> Update | None:
+    """Return an update after later nights of its series.
+
+    :param series: with these nights alone
+    :return: None if the whole series must be watched again: values are of another kind
+    """
+    if any(not update.state.continues_with(night) for night in series.nights):
+        return None
+    return _add_all(update, series.nights)
+
+
+def _add_all(update: Update, nights: Iterable[Night]) -> Update:
+    for night in nights:
         update = update.then(add_night(update.state, night))
     return update
 
@@ -59,26 +74,6 @@ def add_night(state: State, night: Night) -> Update:
     if len(held.points) < NIGHTS_TO_COMPARE:
         return update
     return update.then(_decide(update.state, held))
-
-
-def add_nights(
-    states: Mapping[SeriesKey, State],
-    nights: Mapping[SeriesKey, Night],
-    load: Callable[[SeriesKey], Series],
-) -> dict[SeriesKey, Update]:
-    """Add one night to many series.
-
-    Series without a state, and those that a night does not continue, are watched from their
-    beginning; their updates contain all alarms of the series.
-
-    :param load: returns a series, with its night of ``nights``
-    """
-    return {
-        key: add_night(states[key], night)
-        if key in states and states[key].continues_with(night)
-        else watch_series(load(key))
-        for key, night in nights.items()
-    }
 
 
 # conditions

@@ -2,23 +2,28 @@
 """schedperf.history.nightly: steps of a store are found once, whatever the order of its nights."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import update
 
 from schedperf.cli import main
+from schedperf.history import nightly
 from schedperf.history.decide import decide_step, service_machine
 from schedperf.history.nightly import Suspected, watch_store
 from schedperf.history.questions.history import open_history
 from schedperf.history.questions.watched import read_services, to_watched
 from schedperf.history.store.directory import Directory
 from schedperf.history.store.nights import position_of
+from schedperf.history.store.tables import WATCHED
+from schedperf.history.store.watched import read_watched
 from schedperf.history.store.writer import rebuild
 from schedperf.history.watch.nights import watch_series
+from schedperf.history.watch.state import Update
 from schedperf.model.errors import InputError
 from tests.histories import add_to, dump, night_name
 
@@ -38,6 +43,7 @@ def write_table(path: Path, values: Sequence[float], *, first: int = 0, name: st
         f"{name},{night_name(first + i)},r{first + i},{value!r},1.0,s,lower\n"
         for i, value in enumerate(values)
     ]
+    path.parent.mkdir(exist_ok=True)
     path.write_text("series,time,revision,value,ref,unit,better\n" + "".join(lines))
     return path
 
@@ -98,16 +104,120 @@ def test_later_nights_do_not_make_another_step(tmp_path: Path, watch: Watch) -> 
     early = write_table(tmp_path / "a.csv", values[: PLACE + 12])
     directory, _ = add_to(tmp_path / "history", early)
     found = watch(directory)
-    late = write_table(tmp_path / "b.csv", values[PLACE + 12 :], first=PLACE + 12)
+    late = write_table(tmp_path / "later" / "a.csv", values[PLACE + 12 :], first=PLACE + 12)
     add_to(tmp_path / "history", late)
     assert len((*found, *watch(directory))) == 1
+
+
+def read_kept(directory: Directory) -> Mapping[int, Update]:
+    """Return what is kept of each series."""
+    with open_history(directory.folder) as history, history.database.transaction() as connection:
+        return read_watched(connection)
+
+
+def watch_whole(directory: Directory) -> Update:
+    """Watch all nights of the only series of a store."""
+    with open_history(directory.folder) as history:
+        [series] = history.series()
+        services = read_services(history).get(series.machine_class, ())
+        return watch_series(to_watched(series, history.nights(series), services))
+
+
+def test_only_later_nights_are_read(
+    tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = levels(1)
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", values[:60]))
+    watch(directory)
+    add_to(tmp_path / "history", write_table(tmp_path / "later" / "a.csv", values[60:], first=60))
+    read: list[int] = []
+
+    def count(series: object, nights: Sequence[object], *rest: object, **more: int) -> object:
+        read.append(len(nights))
+        return to_watched(series, nights, *rest, **more)  # type: ignore[arg-type] # as they come
+
+    monkeypatch.setattr(nightly, "to_watched", count)
+    watch(directory)
+    watch(directory)
+    assert read == [NIGHTS - 60]
+    assert read_kept(directory) == {1: watch_whole(directory)}
+
+
+@pytest.mark.parametrize("late", [0, 20, PLACE, NIGHTS - 2])
+def test_a_night_that_comes_late_makes_the_watch_read_all_nights(
+    tmp_path: Path, watch: Watch, late: int
+) -> None:
+    values = levels(1)
+    lines = write_table(tmp_path / "a.csv", values).read_text().splitlines(keepends=True)
+    (tmp_path / "a.csv").write_text("".join(lines[: late + 1] + lines[late + 2 :]))
+    directory, _ = add_to(tmp_path / "history", tmp_path / "a.csv")
+    found = watch(directory)
+    (tmp_path / "a.csv").write_text("".join((lines[0], lines[late + 1])))
+    add_to(tmp_path / "history", tmp_path / "a.csv")
+    assert read_kept(directory) == {}
+    assert len((*found, *watch(directory))) == 1
+    assert read_kept(directory) == {1: watch_whole(directory)}
+
+
+def test_a_night_that_is_replaced_is_watched_again(tmp_path: Path, watch: Watch) -> None:
+    values = levels(1)
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", values))
+    watch(directory)
+    add_to(tmp_path / "history", write_table(tmp_path / "later" / "a.csv", [9.0], first=NIGHTS - 1))
+    watch(directory)
+    kept = read_kept(directory)
+    assert kept == {1: watch_whole(directory)}
+
+
+def test_a_service_makes_the_watch_read_all_nights(tmp_path: Path, watch: Watch) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    watch(directory)
+    service_machine(directory, "2x48", night_name(3), reason="new memory", say=print)
+    assert read_kept(directory) == {}
+
+
+def test_values_of_another_kind_make_the_watch_read_all_nights(
+    tmp_path: Path, watch: Watch
+) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    watch(directory)
+    add_to(tmp_path / "history", write_table(tmp_path / "later" / "a.csv", [-1.0], first=NIGHTS))
+    watch(directory)
+    kept = read_kept(directory)[1]
+    assert kept == watch_whole(directory)
+    assert not kept.state.scale.is_log
+
+
+def test_what_another_version_kept_is_not_used(tmp_path: Path, watch: Watch) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    watch(directory)
+    with directory.database().transaction() as connection:
+        connection.execute(update(WATCHED).values(version="0.0", found=b"?"))
+    assert read_kept(directory) == {}
+    assert watch(directory) == ()
+    assert read_kept(directory) == {1: watch_whole(directory)}
+
+
+@pytest.mark.parametrize("data", [b"", b"?", b"\xc1", b"\x81\xa5state\x01", 1000 * b"\x91"])
+def test_what_is_kept_and_damaged_is_refused(tmp_path: Path, watch: Watch, data: bytes) -> None:
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", levels(1)))
+    watch(directory)
+    with directory.database().transaction() as connection:
+        connection.execute(update(WATCHED).values(found=data))
+    with pytest.raises(InputError, match=r"^table watched: .*; make the database again by"):
+        watch(directory)
+    rebuild(directory, print)
+    assert watch(directory) == ()
 
 
 def test_without_a_step_nothing_is_found(tmp_path: Path, watch: Watch) -> None:
     values = levels(2, place=NIGHTS)
     directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", values))
     assert watch(directory) == ()
-    assert watch(add_to(tmp_path / "empty", write_table(tmp_path / "b.csv", values[:1]))[0]) == ()
+    assert (
+        watch(add_to(tmp_path / "empty", write_table(tmp_path / "later" / "a.csv", values[:1]))[0])
+        == ()
+    )
 
 
 def test_after_a_service_nights_are_compared_anew(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from schedperf.history.series import Chain, Conditions, Night, Series
 from schedperf.history.watch.detector import EMPTY, WINDOW
-from schedperf.history.watch.nights import add_night, add_nights, watch_series
+from schedperf.history.watch.nights import add_night, continue_watch, watch_series
 from schedperf.history.watch.state import Alarm, State, Update
 from schedperf.model.errors import InputError
 from tests.nightly import KEY, noise, paired, series, unpaired, with_step
@@ -342,18 +342,16 @@ def histories(draw: st.DrawFn) -> Series:
 @pytest.mark.property
 @given(histories())
 def test_nights_one_at_a_time_give_what_the_whole_series_gives(history: Series) -> None:
-    """A state that is stored after each night loses nothing."""
-    state = State(key=history.key, scale=history.scale)
-    alarms: tuple[Alarm, ...] = ()
-    changes: tuple[object, ...] = ()
+    """What is stored after each night loses nothing."""
+    update = watch_series(series([]))
+    update = replace(update, state=replace(update.state, scale=history.scale))
     for night in history.nights:
-        stored = msgspec.json.encode(state)
-        update = add_night(msgspec.json.decode(stored, type=State), night)
-        state = update.state
-        alarms += update.alarms
-        changes += update.changes
-        assert len(state.points) <= WINDOW
-    assert Update(state=state, alarms=alarms, changes=changes) == watch_series(history)  # type: ignore[arg-type] # of changes
+        stored = msgspec.msgpack.decode(msgspec.msgpack.encode(update), type=Update)
+        continued = continue_watch(stored, series([night]))
+        assert continued is not None
+        update = continued
+        assert len(update.state.points) <= WINDOW
+    assert update == watch_series(history)
 
 
 @pytest.mark.property
@@ -389,25 +387,10 @@ def test_a_state_refuses_an_earlier_night_and_another_scale() -> None:
     assert state.continues_with(Night(order=20, value=None, reference=None))
 
 
-def test_many_series_get_one_night_each() -> None:
-    nights = paired(with_step(noise(80), 60, STEP))
-    keys = [replace(KEY, point=point) for point in ("continued", "late", "new")]
-    whole = {key: series(nights, key=key) for key in keys}
-    states = {
-        keys[0]: watch_series(series(nights[:-1], key=keys[0])).state,
-        keys[1]: watch_series(series([*nights[:-2], nights[-1]], key=keys[1])).state,
-    }
-    tonight = {keys[0]: nights[-1], keys[1]: nights[-2], keys[2]: nights[-1]}
-    loaded = []
-
-    def load(key: object) -> Series:
-        loaded.append(key)
-        return whole[key]  # type: ignore[index] # a key
-
-    updates = add_nights(states, tonight, load)
-    assert loaded == keys[1:]
-    assert {key: update.state for key, update in updates.items()} == {
-        key: watch_series(each).state for key, each in whole.items()
-    }
-    # The step was found earlier: only the series that were watched again report it.
-    assert [len(updates[key].alarms) for key in keys] == [0, 1, 1]
+def test_a_watch_that_cannot_be_continued_says_so() -> None:
+    nights = paired(noise(40))
+    before = watch_series(series(nights[:20]))
+    assert continue_watch(before, series(nights[20:])) == watch_series(series(nights))
+    negative = replace(nights[30], value=-1.0)
+    assert continue_watch(before, series([*nights[20:30], negative])) is None
+    assert continue_watch(before, series([nights[19]])) is None
