@@ -15,6 +15,7 @@ from schedperf.compare.bundles import compare_bundles, read_past_runs
 from schedperf.compare.comparability import unknown_fields
 from schedperf.compare.options import CompareOptions
 from schedperf.compare.tables import compare_tables
+from schedperf.history.store import is_store
 from schedperf.inputs.bundle.open import Bundle
 from schedperf.inputs.importers.open import Opener
 from schedperf.inputs.tables.read import Table, open_table
@@ -35,7 +36,8 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     """The inputs and options of one comparison.
 
     :param paths: input files, base first
-    :param history: earlier bundles or tables: files, or directories of bundles
+    :param history: earlier bundles or tables: files, directories of bundles, or stores of
+        ``schedperf history``
     :param margin: equivalence margin as a fraction: 0.03
     :param allowed: fields of host.json that may differ
     :param boot_sd: standard deviation between boots of one kernel; None for the default of
@@ -106,7 +108,12 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
         # forked.
         with Opener() as opener:
             files = [path for path in self.history if not path.is_dir()]
-            folders = {path: _bundles_in(path) for path in self.history if path.is_dir()}
+            stores = [path for path in self.history if is_store(path)]
+            folders = {
+                path: _bundles_in(path)
+                for path in self.history
+                if path.is_dir() and path not in stores
+            }
             with ThreadPoolExecutor(count_workers()) as threads:
                 opened = [*threads.map(opener.open, (*self.paths, *files))]
                 found = {
@@ -121,6 +128,8 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
             known = {bundle.digest for bundle in opened}
             for folder, each in found.items():
                 past += _read_usable(folder, each, known, bundles[0], options)
+            for store in stores:
+                past += _read_store(store, bundles)
             return compare_bundles(
                 bundles,
                 replace(options, history=tuple(past)),
@@ -211,6 +220,28 @@ def _read_usable(
     if not is_any:
         raise InputError(counts)
     click.echo(f"schedperf: warning: {clean_line(counts)}", err=True)
+
+
+def _read_store(store: Path, bundles: Sequence[Bundle]) -> Sequence[Frame]:
+    """Return the earlier runs of the machine in a store of ``schedperf history``.
+
+    The first night of a machine has none, which must not stop a script.
+
+    :raises InputError: the store cannot be read
+    """
+    # Imported here, because the database takes as long to import as the rest.
+    from schedperf.history.questions.history import open_history  # noqa: PLC0415
+    from schedperf.history.questions.past_runs import read_past_runs as read_stored  # noqa: PLC0415
+
+    with open_history(store) as history:
+        found = read_stored(history, bundles)
+    if not found:
+        click.echo(
+            f"schedperf: warning: {clean_line(str(store))}: no earlier runs of this machine and "
+            "workload; `schedperf history list` shows what it has",
+            err=True,
+        )
+    return found
 
 
 def _opened(each: Bundle | InputError) -> Bundle:

@@ -85,8 +85,8 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Use this earlier recording from the same machine, or all recordings in this directory, "
-    "to estimate the variance of runs and of boots.",
+    help="Use this earlier recording from the same machine, all recordings in this directory, or "
+    "those of this store of `schedperf history`, to estimate the variance of runs and of boots.",
 )
 @click.option(
     "--boot-sd",

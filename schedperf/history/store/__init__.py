@@ -12,3 +12,12 @@
 Objects and decisions are the truth. A change is appended to the decisions first; the database holds
 up to which byte of them it was made, so that what a kill left out is done by the next writer.
 """
+
+from pathlib import Path
+
+STORE = "store.toml"
+
+
+def is_store(folder: Path) -> bool:
+    """Return whether a directory is a store."""
+    return (folder / STORE).exists()

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from schedperf.history.store import STORE, is_store
 from schedperf.history.store.database import DEFAULT_URL, Applied, Damaged, Database, parse_url
 from schedperf.history.store.decisions import Facts, Log
 from schedperf.history.store.objects import Objects
@@ -20,7 +21,6 @@ from schedperf.inputs.bundle.durable import explain, write_durably
 from schedperf.inputs.bundle.toml import read_toml, to_record
 from schedperf.model.errors import InputError
 
-STORE = "store.toml"
 FACTS = "facts.toml"
 _LOCK = "lock"
 # What a store may have before its first use; a killed process leaves a ``.new``.
@@ -144,7 +144,7 @@ def open_directory(folder: Path) -> Directory:
 
     :raises InputError: the directory has no store, or ``store.toml`` is invalid
     """
-    if not (folder / STORE).exists():
+    if not is_store(folder):
         raise InputError(
             f"{folder}: no store (expected a directory with {STORE}); make one by `schedperf "
             "history add`, or name another by --store"
@@ -162,7 +162,7 @@ def open_or_create(folder: Path) -> tuple[Directory, bool]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / STORE).exists() and {each.name for each in folder.iterdir()} - _OURS:
+        if not is_store(folder) and {each.name for each in folder.iterdir()} - _OURS:
             raise InputError(
                 f"{folder}: not empty and no store (expected a new directory, or one with "
                 f"{STORE}); choose another --store"

@@ -8,9 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from schedperf.history.store import is_store
 from schedperf.history.store.decisions import InputKind, NightEnded, Purpose, Role, Text
 from schedperf.history.store.decisions import Night as NightName
-from schedperf.history.store.directory import STORE
 from schedperf.history.store.foreign import is_foreign
 from schedperf.inputs.bundle.files import read_head, read_regular
 from schedperf.inputs.bundle.json import decode
@@ -101,7 +101,7 @@ def _in_folder(folder: Path) -> Iterator[Found]:
 
     :raises InputError: it is a store, or has no bundle
     """
-    if (folder / STORE).exists():
+    if is_store(folder):
         raise InputError(
             f"{folder}: a store (expected bundles or nights); check the order of paths"
         )
