@@ -70,12 +70,14 @@ class Site(Struct, frozen=True, kw_only=True):
     :param out: directory that gets one folder per night
     :param pages: directory for the published pages; None for ``pages`` in ``out``
     :param outbox: directory for the mail drafts; None for ``outbox`` in ``out``
+    :param store: store of ``schedperf history`` to which each night is added; None for none
     :param public: private strings that pages may contain, as for ``publish --public``
     """
 
     out: Word = "nights"
     pages: Word | None = None
     outbox: Word | None = None
+    store: Word | None = None
     public: tuple[Word, ...] = ()
 
 
@@ -275,6 +277,7 @@ def _resolve(path: Path, keys: _Keys) -> JobFile:
             out=absolute(site.out),
             pages=absolute(site.pages),
             outbox=absolute(site.outbox),
+            store=absolute(site.store),
         ),
         machine=replace(
             machine,

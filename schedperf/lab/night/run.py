@@ -12,6 +12,7 @@ from schedperf.lab.night.state import (
     Night,
     NightError,
     StepName,
+    StepState,
     Store,
     find_nights,
     locked,
@@ -29,7 +30,9 @@ Say = Callable[[str], None]
 
 
 def run_night(job: JobFile, say: Say, *, again: bool = False) -> int:
-    """Continue the unfinished night, or start a new one; return 0 when it has ended.
+    """Continue the unfinished night, or start a new one; return 0 if it has ended with a result.
+
+    At its end, however it ended, it is added to the history of the job.
 
     :param say: called with one line at the begin and at the end of each step, and of the night
     :param again: record the kernels even if the last night has a result for them
@@ -40,13 +43,19 @@ def run_night(job: JobFile, say: Say, *, again: bool = False) -> int:
         store, night, previous = _open(job)
         commands = Commands(store.path, lock)
         context = steps.Context(job, store, night, commands, previous, again=again)
-        for name in STEPS:
-            if night.step(name).ended is None:
-                _take(context, name, say)
-            if night.outcome is not None:
-                break
+        try:
+            while night.outcome is None:
+                _take(context, _following(night), say)
+        finally:
+            if night.outcome is not None and not night.is_over:
+                _take(context, "history", say)
         say(f"night {night.id}: {night.outcome}")
-        return 0
+        return int(night.failed)
+
+
+def _following(night: Night) -> StepName:
+    """Return the first step that has not ended."""
+    return next(name for name in STEPS if night.step(name).ended is None)
 
 
 def is_unfinished(job: JobFile) -> bool:
@@ -55,7 +64,7 @@ def is_unfinished(job: JobFile) -> bool:
     :raises InputError: the state of the last night cannot be read
     """
     nights = find_nights(job.out)
-    return bool(nights) and nights[-1].read().outcome is None
+    return bool(nights) and not nights[-1].read().is_over
 
 
 def _open(job: JobFile) -> tuple[Store, Night, Night | None]:
@@ -67,11 +76,13 @@ def _open(job: JobFile) -> tuple[Store, Night, Night | None]:
     """
     nights = find_nights(job.out)
     last = nights[-1].read() if nights else None
-    if last is not None and last.outcome is None:
+    if last is not None and not last.is_over:
         _check_same(job, last, nights[-1])
         return nights[-1], last, nights[-2].read() if len(nights) > 1 else None
     store = new_store(job.out, f"{datetime.now():%Y-%m-%d}")  # noqa: DTZ005 # of this place
-    night = Night(id=store.path.name, machine=job.machine.name, job=job.job.name)
+    night = Night(
+        id=store.path.name, machine=job.machine.name, job=job.job.name, store=job.site.store
+    )
     store.write(night)
     return store, night, last
 
@@ -105,11 +116,16 @@ def _take(context: steps.Context, name: StepName, say: Say) -> None:
         raise
     except SchedperfError as error:
         _fail(context, name, error)
-        if night.outcome is not None:
+        if name == "history":
+            if night.is_over:
+                say(f"night {night.id}: {night.notes[-1]}")
+                return
+        elif night.outcome is not None:
             raise steps.Failed(night.outcome) from error
         raise
     step.ended, step.result = now(), result.text[:_LONGEST]
-    night.outcome = None if result.outcome is None else result.outcome[:_LONGEST]
+    if result.outcome is not None:
+        night.outcome = result.outcome[:_LONGEST]
     store.write(night)
     say(f"night {night.id}: {name} done: {result.text}")
 
@@ -122,11 +138,23 @@ def _fail(context: steps.Context, name: StepName, error: SchedperfError) -> None
     night, step = context.night, context.night.step(name)
     step.problem = clean_line(str(error))[:_LONGEST]
     step.failures += not isinstance(error, steps.NotNow)
-    if isinstance(error, steps.Failed) or step.failures >= MOST_FAILURES:
+    if name == "history":
+        _give_up_history(context, step)
+    elif isinstance(error, steps.Failed) or step.failures >= MOST_FAILURES:
         night.failed = True
         night.outcome = f"failed in {name}: {step.problem}"[:_LONGEST]
         _free(context, name)
     context.store.write(night)
+
+
+def _give_up_history(context: steps.Context, step: StepState) -> None:
+    """Let the next night begin, although this one is not in the store."""
+    if step.failures < MOST_FAILURES:
+        return
+    step.ended = now()
+    words = f"schedperf history add --store {context.night.store} {context.store.path}"
+    note = f"not in the history: {step.problem}; when that is mended: {words}"
+    context.night.notes = (*context.night.notes, note[:_LONGEST])
 
 
 def _free(context: steps.Context, name: StepName) -> None:

@@ -22,7 +22,7 @@ from schedperf_collectors.machine.errors import explain
 
 SCHEMA = "schedperf/night/1"
 StepName = Literal[
-    "prepare", "record", "compare", "retest", "confirm", "culprit", "publish", "draft"
+    "prepare", "record", "compare", "retest", "confirm", "culprit", "publish", "draft", "history"
 ]
 # The steps, in their order.
 STEPS: tuple[StepName, ...] = get_args(StepName)
@@ -82,6 +82,7 @@ class Night(Struct, kw_only=True):
     :param notes: remarks about the night for readers
     :param verdict: verdict of the first comparison; None if not compared, or without a verdict
     :param retest: verdict of the retest; None if not retested, or without a verdict
+    :param store: store of ``schedperf history`` to which it is added at the end; None for none
     :param outcome: how it ended, one line; None if unfinished
     :param failed: whether it ended without a result
     """
@@ -96,12 +97,20 @@ class Night(Struct, kw_only=True):
     verdict: Text | None = None
     retest: Text | None = None
     steps: dict[StepName, StepState] = {}
+    store: Text | None = None
     outcome: Text | None = None
     failed: bool = False
 
     def step(self, name: StepName) -> StepState:
         """Return the state of a step; add an empty one if the night has not reached the step."""
         return self.steps.setdefault(name, StepState())
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has ended, and is in its store."""
+        history = self.steps.get("history")
+        is_stored = self.store is None or (history is not None and history.ended is not None)
+        return self.outcome is not None and is_stored
 
     @property
     def current(self) -> StepName | None:

@@ -20,6 +20,7 @@ _MEANINGS: dict[StepName, str] = {
     "culprit": "write the record of the commits",
     "publish": "write the pages",
     "draft": "write the mail, held",
+    "history": "add the night to the history, and watch all series",
 }
 
 
@@ -39,8 +40,13 @@ def draw(job: JobFile, store: Store, night: Night) -> Iterator[str]:
         yield from _wrap(f"note: {note}")
     if night.outcome is not None:
         yield from _wrap(f"ended: {night.outcome}")
+    if night.is_over:
         return
-    following = next(name for name in STEPS if _is_open(night, name))
+    following = (
+        "history"
+        if night.outcome is not None
+        else next(name for name in STEPS if _is_open(night, name))
+    )
     verb = "running" if runs else "not running; next"
     yield from _wrap(f"{verb}: {following}: {_MEANINGS[following]}")
     if not runs:

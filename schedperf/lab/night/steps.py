@@ -28,6 +28,7 @@ _LARGEST_BYTES = 16 << 20
 _OVER = "over"
 _LARGEST_SOURCE_BYTES = 1 << 20
 _NOT_COMPARABLE = 4
+_SUSPECTED = "suspected: "
 _FAILED_CHECK = re.compile(r"  ([a-z-]+): ")
 
 
@@ -374,6 +375,23 @@ def draft(context: Context) -> Result:
     return Result(text=held, outcome=f"regression, retested; {held}")
 
 
+def history(context: Context) -> Result:
+    """Add the night to its store, and watch all series; new steps are in ``watch.log``.
+
+    :raises NightError: a command failed
+    """
+    store = ["--store", str(context.night.store)]
+    _run(context, "history", ["history", "add", *store, str(context.store.path)])
+    status = context.commands.schedperf("watch", ["history", "watch", *store])
+    if status not in {0, 1}:
+        raise NightError(context.commands.last_error("watch"))
+    # A kill may have separated the watch from its step, so all of the log counts.
+    log = context.commands.log("watch").read_text(errors="replace")
+    new = sum(line.startswith(_SUSPECTED) for line in log.splitlines())
+    found = f"{new} new; see {context.commands.log('watch')}" if new else "none new"
+    return Result(text=f"steps: {found}")
+
+
 Step = Callable[[Context], Result]
 ALL: Mapping[StepName, Step] = {
     "prepare": prepare,
@@ -384,6 +402,7 @@ ALL: Mapping[StepName, Step] = {
     "culprit": culprit,
     "publish": publish,
     "draft": draft,
+    "history": history,
 }
 
 

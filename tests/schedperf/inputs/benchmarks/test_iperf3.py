@@ -23,7 +23,8 @@ def measured(parse_values: Callable[[str, str], dict[str, float]]) -> Values:
     return partial(parse_values, "iperf3")
 
 
-@pytest.fixture(scope="module")
+# A server of its own for each test: after a client, it is busy for a while.
+@pytest.fixture
 def port() -> Iterator[str]:
     number = str(free_port())
     with started("iperf3", "-s", "-p", number, "--forceflush", ready="Server listening"):

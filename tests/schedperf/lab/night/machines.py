@@ -66,11 +66,14 @@ class Lab:
         """Plant a slow kernel."""
         (self.machine.folder / "slow").write_text(f"{release}\n")
 
-    def write_job(self, *, boots: int = 2, plan: str = "", machine: str = "") -> None:
+    def write_job(
+        self, *, boots: int = 2, plan: str = "", machine: str = "", store: str | None = None
+    ) -> None:
         """Write the job file."""
         self.job.write_text(
             '[site]\noutbox = "outbox"\npublic = ["score"]\n'
-            f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
+            + (f'store = "{store}"\n' if store else "")
+            + f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
             f"settle = 0\n{machine}"
             f'[[job]]\nname = "score"\nrun = ["{self.program}"]\nruns = 2\nwarmup = 0\n'
             'with = ["none"]\nmetric = ["score[s,lower]=score: (.*)"]\n'

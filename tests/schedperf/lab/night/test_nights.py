@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from schedperf.history.questions.history import open_history
 from tests.schedperf.lab.night.machines import Lab, kill
 
 pytestmark = [
@@ -16,6 +17,7 @@ pytestmark = [
 
 @pytest.mark.slow
 def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
+    lab.write_job(store="history")
     night = lab.start()
     lab.await_boot("night")
     kill(night)
@@ -25,9 +27,17 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     night = lab.start()
     lab.await_boot("retest")
     kill(night)
+    night = lab.start()
+    lab.await_step("history")
+    kill(night)
     status, errors = lab.run()
     assert status == 0, errors
     (state,) = lab.states()
+    assert state["steps"]["history"]["result"] == "steps: none new"
+    with open_history(lab.folder / "history") as history:
+        [series] = history.series()
+        [stored] = history.nights(series)
+    assert (stored.new_boots, stored.reference_boots) == (2, 2)
     assert state["outcome"].startswith("regression, retested; mail held in ")
     assert "boots" in state["outcome"].partition(" by: ")[2].split(", ")
     assert state["verdict"] == state["retest"] == "regression"
@@ -121,8 +131,8 @@ def test_same_kernels_as_in_the_night_before(lab: Lab) -> None:
     kill(night)
 
 
-def test_kernel_that_does_not_boot(lab: Lab) -> None:
-    lab.write_job(boots=1)
+def test_kernel_that_does_not_boot_is_a_lost_night(lab: Lab) -> None:
+    lab.write_job(boots=1, store="history")
     (lab.machine.folder / "broken").write_text("two\n")
     status, errors = lab.run()
     assert status == 1
@@ -131,6 +141,25 @@ def test_kernel_that_does_not_boot(lab: Lab) -> None:
     (state,) = lab.states()
     assert state["failed"]
     assert lab.status().returncode == 1
+    log = (lab.folder / "history" / "decisions.jsonl").read_text()
+    assert f'"night":"{state["id"]}","outcome":"failed in record: ' in log
+
+
+def test_night_that_cannot_be_added_to_the_history_says_how(lab: Lab) -> None:
+    lab.write_job(store="history")
+    (lab.folder / "history").write_text("")
+    lab.environment = {**lab.machine.environment(), "SCHEDPERF_SSH": "sh -c 'exit 255'"}
+    # Three tries of the night, whose last one also tries to add it.
+    assert [lab.run()[0] for _ in range(4)] == [75, 75, 75, 75]
+    assert "running: history" not in lab.status().stdout
+    assert "not running; next: history: add the night to the history" in lab.status().stdout
+    status, errors = lab.run()
+    assert status == 1
+    (state,) = lab.states()
+    assert state["outcome"].startswith("failed in prepare: ssh:root@lab: not reachable")
+    [note] = state["notes"]
+    assert f"schedperf history add --store {lab.folder}/history {lab.out}/2" in note
+    assert note in errors
 
 
 def test_outside_the_hours_nothing_is_booted(lab: Lab) -> None:

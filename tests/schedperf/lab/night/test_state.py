@@ -99,4 +99,4 @@ def test_second_night_is_refused(tmp_path: Path) -> None:
 
 def test_steps_are_in_order() -> None:
     assert STEPS[0] == "prepare"
-    assert STEPS[-1] == "draft"
+    assert STEPS[-1] == "history"
