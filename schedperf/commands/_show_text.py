@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Format the summary of a bundle as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.filesize import decimal
 from rich.padding import Padding
@@ -108,6 +108,7 @@ def _facts(summary: BundleSummary) -> Table:
         *([("imported", f"from {summary.imported}{version}")] if summary.imported else []),
         ("machine", _machine_line(summary.machine)),
         *([("machine kind", summary.machine_name)] if summary.machine_name else []),
+        *([("facts", _facts_line(summary.facts))] if summary.facts else []),
         ("kernel", _kernel_line(summary.machine)),
         *([("commit", _commit_line(summary.source))] if summary.source else []),
         *(("workload", workload) for workload in summary.workload),
@@ -152,6 +153,10 @@ def _usual_treatment(summary: BundleSummary) -> Iterator[str]:
         yield "the kernel"
     if summary.is_side_of_ab or summary.setup:
         yield "the setup"
+
+
+def _facts_line(facts: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(facts.items()))
 
 
 def _machine_line(machine: Machine) -> str:

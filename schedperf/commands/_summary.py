@@ -137,6 +137,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     :param imported: format that the bundle was imported from; None if it was recorded
     :param source: commit that the kernel was built from; None if not given
     :param machine_name: the site's name for machines of this kind; None if not given
+    :param facts: what the user stated about the recording
     :param is_side_of_ab: whether the runs were interleaved with those of another setup
     :param factors: levels of the side: {"kernel": "new", "setting": "on"}; {} without a design
     :param verification: None unless requested
@@ -166,6 +167,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     imported: str | None
     source: SourceEntry | None
     machine_name: str | None
+    facts: Mapping[str, str]
     points: tuple[PointSummary, ...]
     boots: tuple[BootSummary, ...]
     captures: tuple[CollectorSummary, ...]
@@ -206,6 +208,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         imported=bundle.imported.format if bundle.imported else None,
         source=bundle.source,
         machine_name=bundle.machine,
+        facts=bundle.facts,
         points=_points(bundle),
         boots=tuple(_boot(boot) for boot in bundle.boots),
         captures=_collectors(bundle.captures),

@@ -31,7 +31,16 @@ SOURCE = {
 }
 OPTIONS = [
     *("--setup", "base=export TOOK=1", "--setup", "new=export TOOK=2", "--teardown", "new=true"),
-    *("--source", json.dumps(SOURCE), "--machine", "epyc-2s", "--vary", "sched.autogroup"),
+    *(
+        "--source",
+        json.dumps(SOURCE),
+        "--machine",
+        "epyc-2s",
+        "--fact",
+        "rack=b12",
+        "--vary",
+        "sched.autogroup",
+    ),
     *("--with", "none", "--warmup", "0", "--timeout", "90", "--point", "group=1", "-n", "6"),
     *("--metric", "elapsed[s,lower]=took ([0-9.]+)"),
 ]

@@ -388,6 +388,7 @@ def _request(
         recorded_as=tuple(options.recorded_as or ()),
         source=options.source,
         machine=options.machine,
+        facts=dict(options.fact),
         load=format_template(load) or None,
         server=server.text if server else None,
         shareable=options.shareable,

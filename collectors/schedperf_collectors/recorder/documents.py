@@ -22,7 +22,7 @@ from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.plan import PlannedRun, Turn, fill
 from schedperf_collectors.recorder.programs import describe_programs
 from schedperf_collectors.recorder.request import FinishedRun, Request, Side
-from schedperf_collectors.recorder.source import agree
+from schedperf_collectors.recorder.source import agree, agree_facts
 from schedperf_collectors.workload import utc_now
 
 # More rounds in one recording than fit into one boot.
@@ -116,6 +116,7 @@ class Documents:
             "metric": _merge(old.get("metric"), request.metrics),
             "source": agree(path, "--source", old.get("source"), request.source),
             "machine": agree(path, "--machine", old.get("machine"), request.machine),
+            "facts": agree_facts(path, old.get("facts"), request.facts),
             "recordings": self._recordings(old.get("recordings"), minutes),
             # Runs that are added later do not undo the interim analyses.
             "sequential": old.get("sequential") if self._looks is None else self._looks.record,

@@ -32,6 +32,8 @@ _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
 _SIDE_NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
 _SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTALL)
 _MACHINE = re.compile(rf"{_SIDE_NAME}\Z", re.ASCII)
+# A key is also a column of queries.
+_FACT = re.compile(r"(?P<key>[a-z][a-z0-9_]{0,39})=(?P<value>.{1,200})\Z", re.ASCII)
 _FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
 # See systemd.unit(5); the name of a template's instance is escaped with backslashes.
@@ -473,6 +475,15 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         "machine class that reports show.",
     )
     add(
+        "--fact",
+        action="append",
+        type=_fact,
+        default=[],
+        metavar="KEY=VALUE",
+        help="Store a fact about the recording, e.g. rack=b12; `schedperf history` makes it a "
+        "column of queries.",
+    )
+    add(
         "--shareable",
         action="store_true",
         help="Leave kernel addresses out (symbols, profiles), so that all users may read the "
@@ -692,6 +703,16 @@ def _machine(text: str) -> str:
             "epyc-2s)"
         )
     return text
+
+
+def _fact(text: str) -> tuple[str, str]:
+    match = _FACT.match(text)
+    if not match or not text.isprintable():
+        raise argparse.ArgumentTypeError(
+            f"invalid fact {text[:80]!r} (expected KEY=VALUE, KEY having at most 40 small letters, "
+            "digits and _, e.g. rack=b12)"
+        )
+    return match["key"], match["value"]
 
 
 def _feature(text: str) -> str:

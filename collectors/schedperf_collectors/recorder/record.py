@@ -36,7 +36,7 @@ from schedperf_collectors.recorder.request import Request, Side
 from schedperf_collectors.recorder.service import Service
 from schedperf_collectors.recorder.session import Session, capture_boots, settle
 from schedperf_collectors.recorder.settings import Setting, capture_host, restoring
-from schedperf_collectors.recorder.source import agree, check_build
+from schedperf_collectors.recorder.source import agree, agree_facts, check_build
 
 _SUFFIX = re.compile(r"\.tar(\.[a-z0-9]+)?\Z")
 
@@ -165,6 +165,7 @@ def examine_same(path: Path, request: Request, progress: Progress) -> Existing:
     existing = examine(path)
     agree(path, "--source", existing.manifest.get("source"), request.source)
     agree(path, "--machine", existing.manifest.get("machine"), request.machine)
+    agree_facts(path, existing.manifest.get("facts"), request.facts)
     _check_load(existing, request.load)
     _check_server(existing, request.server)
     _check_workload(existing, format_template(request.template), progress)

@@ -40,6 +40,7 @@ class Request:
     :param recorded_as: the command that the user gave
     :param source: the commit of the running kernel; None if not given
     :param machine: name that the site gives to machines of this kind; None if not given
+    :param facts: what the user states about the recording, e.g. {"rack": "b12"}
     :param load: the command that runs beside the workload, with placeholders; None without one
     :param server: server of the workload whose tasks are accounted for; None without one
     :param shareable: the bundle has no kernel addresses, and all users may read it
@@ -61,6 +62,7 @@ class Request:
     recorded_as: tuple[str, ...] = ()
     source: Source | None = None
     machine: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
     load: str | None = None
     server: str | None = None
     shareable: bool = False

@@ -210,6 +210,18 @@ def agree(path: Path, what: str, recorded: Any, given: Any) -> Any:
     return given if recorded is None else recorded
 
 
+def agree_facts(path: Path, recorded: Any, given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the facts that a bundle states, and those that are given for added runs.
+
+    :param recorded: facts in the bundle; another value for none
+    :raises RecordError: a fact has two values
+    """
+    known = recorded if isinstance(recorded, dict) else {}
+    for key, value in given.items():
+        agree(path, f"--fact {key}", known.get(key), value)
+    return {**known, **given}
+
+
 def _identity(declared: Any) -> Any:
     # Names of a commit, such as branches and tags, may change between two recordings.
     if not isinstance(declared, dict):

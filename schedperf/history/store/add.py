@@ -33,7 +33,8 @@ class Options(Struct, frozen=True, kw_only=True):
     :param keep: whether the store keeps a copy of each file
     :param night: night of all runs; None for the date of each recording
     :param references: sides or labels of the reference kernel; () for the base of each recording
-    :param facts: facts of all inputs, which take precedence over those of ``facts.toml``
+    :param facts: facts of all inputs, which take precedence over those of the recordings; these
+        take precedence over those of ``facts.toml``
     """
 
     keep: bool = True
@@ -206,11 +207,11 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
     :raises InputError: the night of its runs is unknown
     """
     source, content = prepared.source, prepared.content
-    night, role, machine_facts = None, None, {}
+    night, role, facts = None, None, {}
     if isinstance(content, Reading):
         night = options.night or source.night or _night_of(source.path, content)
         role = source.role or _role_of(content, options)
-        machine_facts = directory.facts_of(content.machine_class, content.machine)
+        facts = {**directory.facts_of(content.machine_class, content.machine), **content.facts}
     return Added(
         kind=source.kind,
         digest=content.digest,
@@ -222,7 +223,7 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
         night=night,
         role=role,
         purpose=source.purpose,
-        facts={**machine_facts, **options.facts},
+        facts={**facts, **options.facts},
     )
 
 

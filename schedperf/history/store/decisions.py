@@ -17,7 +17,7 @@ from msgspec.json import encode
 from schedperf.history.states import StepState
 from schedperf.inputs.bundle.durable import append_lines, explain
 from schedperf.inputs.bundle.json import Count, decode
-from schedperf.inputs.bundle.manifest import Digest
+from schedperf.inputs.bundle.manifest import Digest, Facts
 from schedperf.model.errors import BundleError, InputError
 
 LOG = "decisions.jsonl"
@@ -27,9 +27,6 @@ _TAIL_BYTES = 4096
 
 Text = Annotated[str, Meta(max_length=4096)]
 Night = Annotated[str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}(-[0-9]{1,3})?\Z")]
-FactKey = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,39}\Z")]
-FactValue = Annotated[str, Meta(min_length=1, max_length=200)]
-Facts = Annotated[Mapping[FactKey, FactValue], Meta(max_length=100)]
 Role = Literal["reference", "new", "yesterday"]
 Purpose = Literal["night", "retest"]
 InputKind = Literal["bundle", "table"]

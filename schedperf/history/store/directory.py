@@ -15,9 +15,10 @@ from msgspec import Meta, Struct, field
 
 from schedperf.history.store import STORE, is_store
 from schedperf.history.store.database import DEFAULT_URL, Applied, Damaged, Database, parse_url
-from schedperf.history.store.decisions import Facts, Log
+from schedperf.history.store.decisions import Log
 from schedperf.history.store.objects import Objects
 from schedperf.inputs.bundle.durable import explain, write_durably
+from schedperf.inputs.bundle.manifest import Facts
 from schedperf.inputs.bundle.toml import read_toml, to_record
 from schedperf.model.errors import InputError
 

@@ -80,6 +80,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     :param digest: of its data; equal for equal data
     :param side: name of its side in an ``ab`` recording; None if it was recorded alone
+    :param facts: stated at the recording
     :param program: hash of the programs of the workload; None if not recorded
     :param problem: first thing that could not be read; None if there is none
     """
@@ -99,6 +100,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     commit_hash: str | None
     subject: str | None
     committed: str | None
+    facts: Mapping[str, str]
     program: str | None
     problem: str | None
     boots: tuple[BootRow, ...]
@@ -131,6 +133,7 @@ def read_rows(bundle: Bundle) -> Reading:
         commit_hash=source.commit if source else None,
         subject=source.subject if source else None,
         committed=source.committed if source else None,
+        facts=bundle.facts,
         program=_program(bundle),
         problem=_problem(values),
         boots=tuple(_boot(boot) for boot in bundle.boots),

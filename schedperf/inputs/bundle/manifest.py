@@ -51,6 +51,14 @@ MOST_LINES = 100
 # Largest number of programs of one recording, and of recordings of one bundle.
 MOST_PROGRAMS = 64
 MOST_RECORDINGS = 10_000
+# Facts that --fact accepts.
+FactKey = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,39}\Z")]
+# No control characters, nor those that change the direction of text.
+FactValue = Annotated[
+    str,
+    Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,200}\Z"),
+]
+Facts = Annotated[Mapping[FactKey, FactValue], Meta(max_length=100)]
 # Names that --machine accepts.
 MACHINE = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
 
@@ -361,6 +369,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     :param server: server of the workload whose tasks are accounted for; None if there was none
     :param better: direction of metrics whose format does not state it, by name
     :param machine: site-specific name of this machine type; None if not given
+    :param facts: what the user stated about the recording, e.g. {"rack": "b12"}
     """
 
     version: Version
@@ -384,6 +393,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     rerun: Annotated[tuple[Rerun, ...], Meta(max_length=MOST_POINTS)] = ()
     source: SourceEntry | None = None
     machine: Annotated[str, Meta(pattern=MACHINE)] | None = None
+    facts: Facts = field(default_factory=dict)
     recordings: Annotated[tuple[RecordingEntry, ...], Meta(max_length=MOST_RECORDINGS)] = ()
     captures: tuple[CaptureEntry, ...]
 

@@ -104,6 +104,7 @@ class Bundle:
         self.rerun = manifest.rerun
         self.source = manifest.source
         self.machine = manifest.machine
+        self.facts = manifest.facts
         self.recordings = manifest.recordings
         self.sequential = manifest.sequential
         self.imported = manifest.imported

@@ -10,9 +10,10 @@ import pytest
 
 from schedperf_collectors.machine.elf_symbols import read_build_id
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.options import without_added
+from schedperf_collectors.recorder.options import make_parser, without_added
 from schedperf_collectors.recorder.source import (
     agree,
+    agree_facts,
     check_build,
     format_source,
     named_sources,
@@ -119,6 +120,26 @@ def test_a_bundle_keeps_its_commit_and_its_machine() -> None:
         agree(path, "--machine", "x", "y")
     with pytest.raises(RecordError, match=rf"another --source \({COMMIT}\)"):
         agree(path, "--source", {"commit": COMMIT}, {"commit": COMMIT, "dirty": True})
+
+
+def test_a_bundle_keeps_its_facts() -> None:
+    path = Path("a.tar")
+    assert agree_facts(path, None, {}) == {}
+    assert agree_facts(path, {"rack": "b12"}, {"shelf": "1"}) == {"rack": "b12", "shelf": "1"}
+    assert agree_facts(path, {"rack": "b12"}, {"rack": "b12"}) == {"rack": "b12"}
+    with pytest.raises(RecordError, match=r"a\.tar: recorded with another --fact rack \(b12\)"):
+        agree_facts(path, {"rack": "b12"}, {"rack": "c1"})
+
+
+@pytest.mark.parametrize(
+    "text", ["rack", "rack=", "=b12", "Rack=b12", "r-k=1", "1=1", "a=b\nc", "a=\x1b[1m", "é=1",
+             "a" * 41 + "=1", "a=" + "b" * 201]
+)  # fmt: skip
+def test_what_is_no_fact_is_refused(text: str) -> None:
+    parser = make_parser("record", "schedperf")
+    with pytest.raises(RecordError, match="argument --fact: invalid fact ") as refused:
+        parser.parse_args(["--fact", text])
+    assert str(refused.value).isprintable()
 
 
 def test_sources_of_kernels_have_their_names() -> None:

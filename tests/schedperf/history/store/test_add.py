@@ -185,16 +185,38 @@ def test_bundles_that_cannot_be_read_do_not_stop_the_others(tmp_path: Path) -> N
     assert list(check(directory, pytest.fail)) == []
 
 
-def test_facts_of_the_command_and_of_the_machine_are_columns(tmp_path: Path) -> None:
+def test_facts_of_command_recording_and_machine_are_columns(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir()
-    (store / FACTS).write_text(f'[machine."{MACHINE}"]\nrack = "b12"\nowner = "lab"\n')
-    path = make_recording(tmp_path / "new.tar", "2026-06-01", "new", [[0.6]])
+    (store / FACTS).write_text(f'[machine."{MACHINE}"]\nrack = "a"\nowner = "a"\nrow = "7"\n')
+    facts = {"rack": "b", "owner": "lab", "shelf": "3"}
+    path = make_recording(
+        tmp_path / "new.tar", "2026-06-01", "new", [[0.6]], manifest={"facts": facts}
+    )
     directory, _ = add_to(store, path, options=Options(facts={"rack": "c1"}))
     database = directory.database(is_read_only=True)
     with database.transaction() as connection:
-        rows = connection.exec_driver_sql("SELECT fact_rack, fact_owner FROM runs").all()
-    assert [tuple(row) for row in rows] == [("c1", "lab")]
+        rows = connection.exec_driver_sql(
+            "SELECT fact_rack, fact_owner, fact_shelf, fact_row FROM runs"
+        ).all()
+    assert [tuple(row) for row in rows] == [("c1", "lab", "3", "7")]
+
+
+@pytest.mark.parametrize(
+    "facts", [{"Rack": "b"}, {"rack": ""}, {"rack": "\x1b[2J"}, {"rack": "\u202e"}, {"r": 1}, [],
+              {"rack": "x" * 201}, {f"k{i}": "v" for i in range(101)}],
+    ids=str,
+)  # fmt: skip
+def test_hostile_facts_of_a_recording_are_one_line(tmp_path: Path, facts: object) -> None:
+    path = make_recording(
+        tmp_path / "a.tar", night_name(0), "new", [[0.5]], manifest={"facts": facts}
+    )
+    said: list[str] = []
+    _, counts = add_said(tmp_path / "history", said.append, path)
+    assert (counts.added, counts.failed) == (0, 1)
+    [line] = said
+    assert "manifest.json" in line
+    assert line.isprintable()
 
 
 def test_a_wrong_file_of_facts_is_one_line(tmp_path: Path) -> None:
