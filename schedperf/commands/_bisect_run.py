@@ -205,6 +205,9 @@ def _begin(
     )
     ends = {"good": options["good"], "bad": options["bad"]}
     begun = store.request() if store.is_begun() else asked
+    if options["history"] is not None:
+        # Nights have been added to the history since.
+        asked = replace(asked, search=replace(asked.search, boot_sd=begun.search.boot_sd))
     for end, name in ends.items():
         before, now = getattr(begun, end), getattr(asked, end)
         # A branch may have moved since; a hash was given on purpose.

@@ -73,7 +73,7 @@ OPTIONS = {
     "repository": "--repo",
     "good": "--good",
     "bad": "--bad",
-    "search": "--paths, --boot-sd or --boots",
+    "search": "--paths, --boot-sd, --history or --boots",
     "place": "--in or --on",
     "target": "--on",
     "result": "--result",

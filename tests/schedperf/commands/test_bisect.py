@@ -15,6 +15,7 @@ import pytest
 
 from schedperf.cli import main
 from tests.git_repository import Git, init_git
+from tests.histories import add_to, make_recording, night_name
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "bisect-1.schema.json"
 COMMITS = 13
@@ -357,6 +358,24 @@ def test_a_given_deviation_is_used(ask: Next, lab: Lab) -> None:
         for options in (("--boot-sd", "20%"), ())
     )
     assert given < estimated
+
+
+def test_the_deviation_of_a_series_is_used(ask: Next, lab: Lab, tmp_path: Path) -> None:
+    boot_ends(lab, 6)
+    boots = [[0.5], [0.5 * math.exp(0.2 * math.sqrt(2))]]
+    path = make_recording(tmp_path / "new.tar", night_name(0), "new", boots)
+    add_to(tmp_path / "history", path)
+    given = record(ask, "--boot-sd", "20%")["candidates"]
+    assert record(ask, "--history", "history", "hackbench")["candidates"] == [
+        {**each, "probability": pytest.approx(each["probability"], rel=0.01)} for each in given
+    ]
+    both = ("--history", "history", "hackbench", "--boot-sd", "1%")
+    assert "exclude each other" in ask(*both, status=2)
+    assert "no store" in ask("--history", "nothing", "hackbench", status=2)
+    assert "no such series" in ask("--history", "history", "dbench", status=2)
+    single = make_recording(tmp_path / "one.tar", night_name(1), "new", [[0.5]])
+    add_to(tmp_path / "single", single)
+    assert "give --boot-sd instead" in ask("--history", "single", "hackbench", status=2)
 
 
 def test_absurd_values_do_not_overflow(ask: Next, lab: Lab) -> None:

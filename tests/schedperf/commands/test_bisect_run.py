@@ -146,7 +146,10 @@ def test_another_search_in_the_directory_is_refused(found: Ran, folder: Path) ->
     assert found.returncode == 0
     other = search(folder, "--boots", "100")
     assert other.returncode == 2
-    assert "contains another search (different: --paths, --boot-sd or --boots)" in other.stderr
+    assert (
+        "contains another search (different: --paths, --boot-sd, --history or --boots)"
+        in other.stderr
+    )
 
 
 @pytest.mark.slow
