@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf publish``: write static pages of results, without private strings."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,12 @@ Examples:
   schedperf compare base.tar new.tar --json compare.json
   schedperf publish compare.json site
 """
+
+
+def _check_url(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"https?://[!-~]{1,500}", text):
+        raise click.BadParameter(f"invalid URL {text[:80]!r} (expected https://…)")
+    return text
 
 
 @click.command(epilog=EPILOG)
@@ -43,8 +50,21 @@ Examples:
     is_flag=True,
     help="Publish a culprit that has changed since as r/KEY/2/, r/KEY/3/ and so on.",
 )
+@click.option(
+    "--base-url",
+    metavar="URL",
+    callback=_check_url,
+    help="State where the site is published, for the links of atom.xml, e.g. "
+    "https://lab.example/schedperf.",
+)
 def command(
-    paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...], bundles: bool, update: bool
+    paths: tuple[Path, ...],
+    *,
+    out: Path,
+    public: tuple[str, ...],
+    bundles: bool,
+    update: bool,
+    base_url: str | None,
 ) -> None:
     """Write static pages of results, without private strings.
 
@@ -60,7 +80,9 @@ def command(
     from schedperf.publish.pages.publish import publish  # noqa: PLC0415
 
     now = datetime.now(UTC)
-    done = publish(paths, out, now=now, public=public, update=update, bundles=bundles)
+    done = publish(
+        paths, out, now=now, public=public, update=update, bundles=bundles, base_url=base_url
+    )
     _print(done, out)
 
 

@@ -36,7 +36,7 @@ ELEMENTS: Mapping[Verdict, str] = {
     "invalid": "error",
     "inconclusive": "skipped",
 }
-# The attributes of a suite that count these elements.
+# The attributes of a suite that count these elements; the root has no `skipped`.
 COUNTS: Mapping[str, str] = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
@@ -49,8 +49,8 @@ def junit(comparison: Comparison, _options: Options) -> str:
         _describe(comparison, side, suite)
         for case in _cases(comparison, side):
             suite.append(case)
-        _count(suite)
-    _count(suites)
+        _count(suite, COUNTS)
+    _count(suites, {name: COUNTS[name] for name in ("failures", "errors")})
     ET.indent(suites)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suites, encoding="unicode")}\n'
 
@@ -129,10 +129,10 @@ def _describe(comparison: Comparison, side: SideSummary, suite: ET.Element) -> N
             _add(properties, "property", name=_name(name), value=_name(value))
 
 
-def _count(element: ET.Element) -> None:
+def _count(element: ET.Element, counts: Mapping[str, str]) -> None:
     cases: Sequence[ET.Element] = [*element.iter("testcase")]
     element.set("tests", str(len(cases)))
-    for attribute, name in COUNTS.items():
+    for attribute, name in counts.items():
         element.set(attribute, str(sum(case.find(name) is not None for case in cases)))
 
 

@@ -349,8 +349,10 @@ def publish(context: Context) -> Result:
     :raises NightError: the command failed
     """
     pages = context.job.site.pages or str(context.job.out / "pages")
-    public = [f"--public={name}" for name in context.job.site.public]
-    _run(context, "publish", ["publish", *public, str(context.file("culprit.json")), pages])
+    options = [f"--public={name}" for name in context.job.site.public]
+    base_url = read_site(context.outbox).site.base_url if context.writes_mails else None
+    options += [] if base_url is None else ["--base-url", base_url]
+    _run(context, "publish", ["publish", *options, str(context.file("culprit.json")), pages])
     return Result(text=pages)
 
 

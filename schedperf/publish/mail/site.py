@@ -55,7 +55,7 @@ class Site(_Table, rename={"sender": "from"}, frozen=True, kw_only=True):
     sender: Annotated[Line, "mailbox of the bot, which people read"]
     contact: Annotated[Line, "who answers for the bot, in the signature"]
     list: Annotated[Line, "the site's own list; it gets every mail"]
-    base_url: Annotated[Line | None, "where results are published"] = None
+    base_url: Annotated[Url | None, "where results are published"] = None
 
 
 class Quota(_Table, frozen=True, kw_only=True):

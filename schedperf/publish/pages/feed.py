@@ -18,11 +18,15 @@ _EPOCH = "1970-01-01T00:00:00Z"
 _NOT_IN_XML = {0xFFFE: None, 0xFFFF: None}
 
 
-def write_feed(entries: Iterable[Entry]) -> bytes:
+def write_feed(entries: Iterable[Entry], base_url: str | None = None) -> bytes:
     """Return the feed of confirmed and fixed culprits, the latest publication first.
 
     It has the newest version of each culprit, and at most 100 culprits.
+
+    :param base_url: URL of the site, for absolute links; None for links that are relative to the
+        feed, which some readers do not resolve
     """
+    base = "" if base_url is None else f"{base_url.rstrip('/')}/"
     listed = [*entries]
     first = {entry.record: entry.published for entry in listed if entry.version == 1}
     shown = sorted(
@@ -35,23 +39,23 @@ def write_feed(entries: Iterable[Entry]) -> bytes:
     _add(feed, "id", _identify("feed"))
     _add(feed, "updated", shown[0].published if shown else _EPOCH)
     _add(_add(feed, "author"), "name", "schedperf")
-    _add(feed, "link", rel="self", href="atom.xml")
-    _add(feed, "link", rel="alternate", href="index.html")
+    _add(feed, "link", rel="self", href=f"{base}atom.xml")
+    _add(feed, "link", rel="alternate", href=f"{base}index.html")
     for entry in shown[:MOST_ENTRIES]:
-        _add_entry(feed, entry, first.get(entry.record, entry.published))
+        _add_entry(feed, entry, first.get(entry.record, entry.published), base)
     ET.register_namespace("", ATOM)
     ET.indent(feed, " ")
     text: bytes = ET.tostring(feed, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
 
-def _add_entry(feed: ET.Element, entry: Entry, published: str) -> None:
+def _add_entry(feed: ET.Element, entry: Entry, published: str, base: str) -> None:
     item = _add(feed, "entry")
-    _add(item, "title", entry.title)
+    _add(item, "title", f"fixed: {entry.title}" if entry.state == "fixed" else entry.title)
     _add(item, "id", _identify(entry.record))
     _add(item, "published", published)
     _add(item, "updated", entry.published)
-    _add(item, "link", rel="alternate", href=entry.address)
+    _add(item, "link", rel="alternate", href=f"{base}{entry.address}")
     _add(item, "category", term=entry.state or "")
     _add(item, "summary", entry.summary)
 

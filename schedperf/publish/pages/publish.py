@@ -75,6 +75,7 @@ def publish(
     public: Collection[str] = (),
     update: bool = False,
     bundles: bool = False,
+    base_url: str | None = None,
 ) -> Published:
     """Publish records without private strings below a directory.
 
@@ -83,6 +84,7 @@ def publish(
     :param public: names that are not private
     :param update: publish a changed culprit as a further version
     :param bundles: publish the bundles of comparisons, redacted
+    :param base_url: URL of the site, for the links of the feed; None if unknown
     :raises InputError: a record or the directory cannot be used, a private string remains, or
         other content is published at a URL; nothing is published then
     """
@@ -124,7 +126,7 @@ def publish(
         for folder in folders:
             _refuse_private(folder, private)
         new = {folder.entry.address: site.add(folder) for folder in folders}
-        files = {PAGE: draw_index(site.entries), FEED: write_feed(site.entries)}
+        files = {PAGE: draw_index(site.entries), FEED: write_feed(site.entries, base_url)}
         site.write(files)
     left_out: Counter[str] = Counter()
     for counts in (

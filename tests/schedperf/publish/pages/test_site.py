@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.errors import SchedperfError
 from schedperf.publish.pages.feed import write_feed
@@ -149,3 +150,19 @@ def test_the_feed_is_xml_whatever_titles_contain() -> None:
     assert ET.fromstring(content)[-1][0].text == "title"  # noqa: S314 # our own file
     assert content == write_feed([folder("r/01234567/").entry])
     assert b"1970-01-01" in write_feed([])
+
+
+def test_the_feed_says_what_is_fixed_and_where() -> None:
+    entry = replace(folder("r/01234567/").entry, state="fixed", title="a regression")
+    links = [
+        each.get("href") or each.text or ""
+        for each in ET.fromstring(write_feed([entry], "https://lab.example/perf/")).iter()  # noqa: S314 # our own file
+        if each.tag.endswith(("link", "title"))
+    ]
+    assert links == [
+        "Scheduler regressions",
+        "https://lab.example/perf/atom.xml",
+        "https://lab.example/perf/index.html",
+        "fixed: a regression",
+        "https://lab.example/perf/r/01234567/",
+    ]
