@@ -31,7 +31,7 @@ from bench.watch.measure import (
 )
 from bench.watch.rules import series_of
 from bench.watch.worlds import BOOT_SDS, CHANGES, NOISES
-from schedperf.history.series import Night
+from schedperf.history.series import WatchedNight
 from schedperf.history.watch.nights import add_nights, watch_series
 
 SEED = 20_261_130
@@ -152,7 +152,7 @@ def real_lines(scores: Mapping[str, Mapping[str, RealScore]]) -> Iterator[str]:
 def time_one_night(series: int) -> float:
     """Return the seconds that one new night of many series takes."""
     nights = [
-        Night(order=order, value=1.0 + order % 7 / 100, reference=1.0)
+        WatchedNight(order=order, value=1.0 + order % 7 / 100, reference=1.0)
         for order in range(TIMED_NIGHTS + 1)
     ]
     keys = [series_of(f"series {index}", []).key for index in range(series)]

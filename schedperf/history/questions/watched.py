@@ -8,9 +8,7 @@ from sqlalchemy import select
 
 from schedperf.history.questions.history import History
 from schedperf.history.questions.records import Night, Series
-from schedperf.history.series import Conditions, SeriesKey
-from schedperf.history.series import Night as WatchedNight
-from schedperf.history.series import Series as WatchedSeries
+from schedperf.history.series import Conditions, SeriesKey, WatchedNight, WatchedSeries
 from schedperf.history.store.nights import position_of
 from schedperf.history.store.tables import INPUT, SERVICE
 from schedperf.model.rows import Better

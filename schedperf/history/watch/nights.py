@@ -20,7 +20,7 @@ from schedperf.history.periods import (
     find_differences,
     merge_conditions,
 )
-from schedperf.history.series import Chain, Night, Series, SeriesKey
+from schedperf.history.series import Chain, SeriesKey, WatchedNight, WatchedSeries
 from schedperf.history.watch.levels import add_points, begin_anew, chain_error
 from schedperf.history.watch.place import FEWEST_BEFORE, MOST_BEFORE, PAIRED, smallest_change
 from schedperf.history.watch.state import Point, State, Undecided, Update
@@ -28,7 +28,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 
-def watch_series(series: Series) -> Update:
+def watch_series(series: WatchedSeries) -> Update:
     """Return the state after all nights of a series, and all alarms and changes."""
     update = Update(state=State(key=series.key, scale=series.scale))
     for night in series.nights:
@@ -36,7 +36,7 @@ def watch_series(series: Series) -> Update:
     return update
 
 
-def add_night(state: State, night: Night) -> Update:
+def add_night(state: State, night: WatchedNight) -> Update:
     """Return the state after one more night.
 
     :raises InputError: if the state does not continue with this night
@@ -63,8 +63,8 @@ def add_night(state: State, night: Night) -> Update:
 
 def add_nights(
     states: Mapping[SeriesKey, State],
-    nights: Mapping[SeriesKey, Night],
-    load: Callable[[SeriesKey], Series],
+    nights: Mapping[SeriesKey, WatchedNight],
+    load: Callable[[SeriesKey], WatchedSeries],
 ) -> dict[SeriesKey, Update]:
     """Add one night to many series.
 
@@ -84,7 +84,7 @@ def add_nights(
 # conditions
 
 
-def _change_conditions(state: State, night: Night) -> Update:
+def _change_conditions(state: State, night: WatchedNight) -> Update:
     differences = find_differences(state.conditions, night)
     state = replace(state, conditions=merge_conditions(state.conditions, night.conditions))
     update = Update(state=state)
@@ -151,7 +151,7 @@ def _break(state: State, undecided: Undecided, *, shift: float | None) -> Update
     return add_points(update, undecided.points)
 
 
-def _point(state: State, night: Night) -> Point | None:
+def _point(state: State, night: WatchedNight) -> Point | None:
     if state.scale.is_lost(night) or night.value is None:
         return None
     level = state.scale.level(night.value)
