@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from sqlalchemy import select
 
+from schedperf.history.questions.chains import read_chains
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Night, Series
 from schedperf.history.questions.records import Step as StoredStep
@@ -63,6 +64,7 @@ def watch_store(directory: Directory, say: Say) -> tuple[Together, ...]:
 
 def _find_new(history: History) -> tuple[Together, ...]:
     nights, services = history.all_nights(), read_services(history)
+    chains = read_chains(history)
     known: dict[str, list[StoredStep]] = {}
     for stored in history.steps():
         known.setdefault(stored.series, []).append(stored)
@@ -70,7 +72,12 @@ def _find_new(history: History) -> tuple[Together, ...]:
     by_step: dict[StepKey, Suspected] = {}
     for series in history.series():
         of_series = nights.get(series.key, ())
-        watched = to_watched(series, of_series, services.get(series.machine_class, ()))
+        watched = to_watched(
+            series,
+            of_series,
+            services.get(series.machine_class, ()),
+            chains.get(series.key, ()),
+        )
         for step in form_steps(watch_series(watched).alarms):
             if not any(_is_same(step, each, series) for each in known.get(series.key, ())):
                 new.append(step)

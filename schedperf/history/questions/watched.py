@@ -6,8 +6,9 @@ from typing import get_args
 
 from sqlalchemy import select
 
+from schedperf.history.questions.chains import ChainNight, chain_references
 from schedperf.history.questions.history import History
-from schedperf.history.questions.records import Night, Series
+from schedperf.history.questions.records import Analysed, Night, Series
 from schedperf.history.series import Conditions, SeriesKey, WatchedNight, WatchedSeries
 from schedperf.history.store.nights import position_of
 from schedperf.history.store.tables import INPUT, SERVICE
@@ -16,14 +17,22 @@ from schedperf.model.rows import Better
 _BETTER: Sequence[Better] = get_args(Better)
 
 
-def to_watched(series: Series, nights: Sequence[Night], services: Sequence[int]) -> WatchedSeries:
+def to_watched(
+    series: Series,
+    nights: Sequence[Night],
+    services: Sequence[int],
+    chain_nights: Sequence[ChainNight] = (),
+) -> WatchedSeries:
     """Return a series as the watch takes it.
 
     Of several new kernels of one night, the last one counts.
 
     :param services: positions of the first nights after a service of the machine
+    :param chain_nights: those of the series
     """
     by_position = {night.position: night for night in nights}
+    is_log = Analysed.of(nights).is_log
+    chains = chain_references(nights, chain_nights, is_log=is_log)
     watched = []
     last = -1
     for position, night in sorted(by_position.items()):
@@ -35,10 +44,12 @@ def to_watched(series: Series, nights: Sequence[Night], services: Sequence[int])
                 revision=night.revision or None,
                 conditions=Conditions(
                     environment=night.environment,
+                    parser=night.parser,
                     workload=night.program,
                     reference=night.reference_revision,
                 ),
                 is_serviced=any(last < each <= position for each in services),
+                chain=chains.get(position),
             )
         )
         last = position

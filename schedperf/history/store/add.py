@@ -33,12 +33,14 @@ class Options(Struct, frozen=True, kw_only=True):
     :param keep: whether the store keeps a copy of each file
     :param night: night of all runs; None for the date of each recording
     :param references: sides or labels of the reference kernel; () for the base of each recording
+    :param is_chain: whether the runs compare the reference kernel with its successor
     :param facts: facts of all inputs, which take precedence over those of ``facts.toml``
     """
 
     keep: bool = True
     night: str | None = None
     references: tuple[str, ...] = ()
+    is_chain: bool = False
     facts: Mapping[str, str] = {}
 
 
@@ -221,7 +223,7 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
         kept=options.keep,
         night=night,
         role=role,
-        purpose=source.purpose,
+        purpose="chain" if options.is_chain else source.purpose,
         facts={**machine_facts, **options.facts},
     )
 
