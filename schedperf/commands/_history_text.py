@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the answers of ``schedperf history`` as text."""
 
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedperf.commands._outputs import draw_for_stdout
 from schedperf.history.nightly import Suspected, Together
 from schedperf.history.periods import Change as PeriodChange
-from schedperf.history.periods import Reason
-from schedperf.history.questions.change import Change
-from schedperf.history.questions.listing import Listed
+from schedperf.history.periods import Difference, Reason
+from schedperf.history.questions.change import NewKernels, Times
+from schedperf.history.questions.explain import Explained
+from schedperf.history.questions.levels import LevelChange
+from schedperf.history.questions.listing import Listed, SeriesStep
 from schedperf.history.questions.noise import Noise
 from schedperf.history.questions.records import Night, Series, Step, StepChange
 from schedperf.history.questions.timeline import Timeline
@@ -42,7 +46,12 @@ _NOTHING = "-"
 _LONGEST_NAME = 40
 _PLOT_COLUMNS = 36
 _HASH_DIGITS = 12
+# The class of a machine that has a name.
+_DIGITS = re.compile(r"(?<=.)-[0-9a-f]{12}\Z")
 _SEE = "--limit or --json"
+_SEE_DECISIONS = "schedperf history why STEP"
+_OF_REFERENCE = "Change of the reference kernel itself, which is drift of the machine"
+_CHANGES = "Change of new / reference; of the value, for series without reference"
 
 
 def draw_list(listed: Sequence[Listed], limit: int) -> str:
@@ -50,18 +59,19 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
     has_steps = any(each.step for each in listed)
     columns = (
         Column(title="key", code=True),
-        Column(title="machine", priority=6),
+        Column(title="machine"),
         Column(title="result"),
         Column(title="nights", align="right", priority=4),
         Column(title="change", align="right"),
-        Column(title="smallest step", align="right", priority=1),
-        *([Column(title="state", priority=2)] if has_steps else []),
+        Column(title="smallest step", align="right", priority=2),
+        *([Column(title="state", priority=1)] if has_steps else []),
         Column(title="last nights", priority=3),
     )
+    names = _machine_names(each.series for each in listed)
     rows = tuple(
         _cells(
             each.series.key,
-            _machine(each.series),
+            names[each.series.key],
             each.series.name,
             str(each.noise.nights),
             _scaled(each.now, is_log=each.noise.is_log),
@@ -78,11 +88,45 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
     return draw_for_stdout(f"{len(listed)} series", [table], see=_SEE)
 
 
+def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
+    """Return the table of ``history list --open``."""
+    table = _steps_table("Open steps, by their first night", steps, limit)
+    return draw_for_stdout(f"{len(steps)} open steps", [table] if steps else [], see=_SEE_DECISIONS)
+
+
+def _steps_table(caption: str, steps: Sequence[SeriesStep], limit: int | None) -> Table:
+    columns = (
+        Column(title="step", code=True),
+        Column(title="machine", priority=1),
+        Column(title="result"),
+        Column(title="since"),
+        Column(title="", priority=2),
+        Column(title="change", align="right"),
+        Column(title="95% CI", align="right", priority=4),
+        Column(title="state", priority=3),
+    )
+    names = _machine_names(each.series for each in steps)
+    rows = tuple(
+        _cells(
+            each.step.id,
+            names[each.series.key],
+            each.series.name,
+            each.step.night,
+            each.step.direction,
+            _scaled(each.step.change, is_log=True),
+            _interval(each.step.ci_low, each.step.ci_high, is_log=True),
+            each.step.state,
+        )
+        for each in steps
+    )
+    return Table(caption=caption, columns=columns, rows=rows, limit=limit)
+
+
 def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
     """Return the table of ``history noise``."""
     columns = (
         Column(title="key", code=True),
-        Column(title="machine", priority=4),
+        Column(title="machine"),
         Column(title="result"),
         Column(title="nights", align="right", priority=2),
         Column(title="lost", align="right", priority=3),
@@ -91,10 +135,11 @@ def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
         Column(title="sd of boots", align="right", priority=1),
         Column(title="A/A", align="right", priority=3),
     )
+    names = _machine_names(each.series for each in ranked)
     rows = tuple(
         _cells(
             each.series.key,
-            _machine(each.series),
+            names[each.series.key],
             each.series.name,
             str(each.nights),
             str(each.lost),
@@ -114,18 +159,23 @@ def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
     return draw_for_stdout(f"Noise of {len(ranked)} series", [table], see=_SEE)
 
 
-def draw_changes(changes: Sequence[Change], span: str, limit: int) -> str:
-    """Return the table of ``history diff``.
+def draw_times(times: Times, limit: int) -> str:
+    """Return the screen of ``history diff``."""
+    caption = _OF_REFERENCE if times.of_reference else _CHANGES
+    blocks = [
+        *_change_blocks(times.changes, caption, limit),
+        *_difference_blocks(times.changes),
+        *(block for each in times.kernels for block in _kernel_blocks(each, limit)),
+    ]
+    return draw_for_stdout(f"Changes from {times.before} to {times.after}", blocks, see=_SEE)
 
-    :param span: the two dates
-    """
-    return draw_for_stdout(f"Changes from {span}", [*_change_blocks(changes, limit)], see=_SEE)
 
-
-def _change_blocks(changes: Sequence[Change], limit: int) -> Iterator[Block]:
+def _change_blocks(
+    changes: Sequence[LevelChange], caption: str, limit: int | None
+) -> Iterator[Block]:
     columns = (
-        Column(title="key", code=True, priority=2),
-        Column(title="machine", priority=4),
+        Column(title="key", code=True, priority=4),
+        Column(title="machine"),
         Column(title="result"),
         Column(title="change", align="right"),
         Column(title="95% CI", align="right"),
@@ -133,21 +183,21 @@ def _change_blocks(changes: Sequence[Change], limit: int) -> Iterator[Block]:
         Column(title="nights", align="right", priority=1),
         Column(title=""),
     )
+    names = _machine_names(each.series for each in changes)
     rows = tuple(
         _cells(
             each.series.key,
-            _machine(each.series),
+            names[each.series.key],
             each.series.name,
             _scaled(each.change, is_log=each.is_log),
             _interval(each.ci_low, each.ci_high, is_log=each.is_log),
             _NOTHING if each.q is None else f"{each.q:.2g}",
             f"{each.nights_before}+{each.nights_after}",
-            each.word if each.is_paired else f"{each.word} (no reference)",
+            _word(each),
         )
         for each in changes
         if each.why is None
     )
-    caption = "Change of new / reference; of the value, for series without reference"
     if rows:
         yield Table(caption=caption, columns=columns, rows=rows, limit=limit)
     left_out = Counter(each.why for each in changes if each.why is not None)
@@ -155,6 +205,39 @@ def _change_blocks(changes: Sequence[Change], limit: int) -> Iterator[Block]:
         items = (Item(text=f"{number} series: {why}") for why, number in left_out.most_common())
         yield Text(text="Not compared:")
         yield Items(items=tuple(items))
+
+
+def _difference_blocks(changes: Sequence[LevelChange]) -> Iterator[Block]:
+    """Yield what else differs between the times, by machine."""
+    names = _machine_names(each.series for each in changes)
+    differing = Counter(
+        (names[each.series.key], each.series.workload, reason)
+        for each in changes
+        for reason in each.differs
+    )
+    if differing:
+        items = (
+            Item(text=clean_line(f"{_REASONS[reason]}: {workload} on {machine}, {number} series"))
+            for (machine, workload, reason), number in sorted(differing.items())
+        )
+        yield Text(text="Also changed between the dates:")
+        yield Items(items=tuple(items))
+
+
+def _kernel_blocks(kernels: NewKernels, limit: int) -> Iterator[Block]:
+    """Yield the range of the new kernels, and its commits."""
+    before, after = (clean_line(each)[:_HASH_DIGITS] for each in (kernels.before, kernels.after))
+    tree = clean_line(cut(kernels.tree, _LONGEST_NAME))
+    words = f"New kernels{f' of {tree}' if tree else ''}: {before}..{after}"
+    if kernels.commits is None:
+        yield Text(text=words)
+        return
+    yield Text(text=f"{words}, {len(kernels.commits)} commits")
+    shown = kernels.commits[:limit]
+    items = [Item(text=clean_line(f"{each.short} {each.subject}")) for each in shown]
+    if len(shown) < len(kernels.commits):
+        items.append(Item(text=f"{len(kernels.commits) - len(shown)} earlier ones (--limit)"))
+    yield Items(items=tuple(items))
 
 
 def draw_timeline(timeline: Timeline, limit: int) -> str:
@@ -184,16 +267,29 @@ def _describe_suspected(found: Suspected) -> str:
     )
 
 
-def draw_step_changes(step: str, changes: Sequence[StepChange]) -> str:
+def draw_explained(explained: Explained) -> str:
     """Return the screen of ``history why``."""
+    return draw_for_stdout(
+        f"Step {explained.step.id}", [*_explained_blocks(explained)], see="--json"
+    )
+
+
+def _explained_blocks(explained: Explained) -> Iterator[Block]:
+    yield Text(text=_describe(explained.series))
     items = tuple(
         Item(
             text=clean_line(f"{each.at} {each.state}: {each.reason}"),
             detail=_numbers(each),
         )
-        for each in changes
+        for each in explained.decisions
     )
-    return draw_for_stdout(f"Step {step}", [Items(items=items, ordered=True)], see="--json")
+    yield Items(items=items, ordered=True)
+    if len(explained.machines) > 1:
+        caption = f"This result on all machines, from {explained.step.night}"
+        yield from _change_blocks(explained.machines, caption, None)
+    if explained.together:
+        caption = "Other steps that began within 7 nights of it"
+        yield _steps_table(caption, explained.together, None)
 
 
 def sparkline(values: Sequence[float | None]) -> str:
@@ -217,9 +313,20 @@ def _timeline_blocks(timeline: Timeline, limit: int) -> Iterator[Block]:
     noise = timeline.noise
     yield Text(text=_describe(timeline.series))
     yield Text(text=", ".join(_noise_words(noise)))
+    if timeline.drift is not None:
+        yield Text(text=_drift_words(timeline.drift))
     if timeline.steps:
         yield Items(items=tuple(map(_step, timeline.steps)))
     yield _plot(timeline, limit)
+
+
+def _drift_words(drift: LevelChange) -> str:
+    """Return how the reference kernel itself changed, which is drift of the machine."""
+    if drift.change is None:
+        return f"reference kernel in 30 days: unknown, {drift.why}"
+    change = _scaled(drift.change, is_log=drift.is_log)
+    interval = _interval(drift.ci_low, drift.ci_high, is_log=drift.is_log)
+    return f"reference kernel in 30 days: {change} {interval}"
 
 
 def _noise_words(noise: Noise) -> Iterator[str]:
@@ -245,7 +352,12 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     states = {step.position: step for step in timeline.steps}
     changes = {change.order: change for change in timeline.changes}
     lines = []
+    day = None
     for night, value in pairs:
+        if day is not None and night.day is not None and night.day > day + 1:
+            days = night.day - day - 1
+            lines.append(DrawingLine(text=f"--- {days} day{'s' * (days > 1)} without a night"))
+        day = night.day
         if change := changes.get(night.position):
             lines.append(DrawingLine(text=f"--- {_describe_change(change)}", tone="strong"))
         if step := states.get(night.position):
@@ -260,10 +372,18 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
 
 def _describe_change(change: PeriodChange) -> str:
     """Return what has changed, and whether a baseline period begins."""
-    reasons = ", ".join(_REASONS[each.reason] for each in change.differences)
-    if change.is_break:
-        return f"a baseline period begins: {reasons}"
-    return f"the baseline period goes on: {reasons}"
+    reasons = ", ".join(map(_describe_difference, change.differences))
+    word = "begins" if change.is_break else "goes on"
+    return clean_line(f"a baseline period {word}: {reasons}")
+
+
+def _describe_difference(difference: Difference) -> str:
+    words = _REASONS[difference.reason]
+    # The other values are hashes.
+    if difference.reason in {"parser", "reference"} and difference.before and difference.after:
+        before, after = (each[:_HASH_DIGITS] for each in (difference.before, difference.after))
+        return f"{words} ({before} to {after})"
+    return words
 
 
 def _line(
@@ -305,17 +425,33 @@ def _numbers(change: StepChange) -> str:
     parts = [] if change.change is None else [signed(change.change)]
     if change.ci_low is not None and change.ci_high is not None:
         parts.append(interval_of(change.ci_low, change.ci_high))
-    parts += [] if change.numbers == "{}" else [change.numbers]
-    return clean_line(" ".join((*parts, f"by {change.decided_by}")))
+    parts += [f"by {change.decided_by}"]
+    numbers = json.loads(change.numbers)
+    parts += [f"({', '.join(f'{name} {number:g}' for name, number in numbers.items())})"] * bool(
+        numbers
+    )
+    return clean_line(" ".join(parts))
+
+
+def _word(change: LevelChange) -> str:
+    word = "not significant" if change.word == "no significant change" else change.word
+    return word if change.is_paired else f"{word} (no reference)"
 
 
 def _cells(*texts: str) -> tuple[Cell, ...]:
     return tuple(Cell(text=cut(clean_line(text), _LONGEST_NAME)) for text in texts)
 
 
-def _machine(series: Series) -> str:
+def _machine_names(series: Iterable[Series]) -> Mapping[str, str]:
+    """Return what to call the machine of each series, by its key.
+
+    It is the name that the site gives, if it has one class; the whole class otherwise.
+    """
     # A foreign history has none.
-    return series.machine_class or series.workload
+    by_key = {each.key: each.machine_class or each.workload for each in series}
+    names = {each: _DIGITS.sub("", each) for each in by_key.values()}
+    classes = Counter(names.values())
+    return {key: names[each] if classes[names[each]] == 1 else each for key, each in by_key.items()}
 
 
 def _steps_seen(noise: Noise) -> str:
