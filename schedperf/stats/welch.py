@@ -52,15 +52,34 @@ def welch_difference(
     difference = fmean(new) - fmean(base)
     if min(len(base), len(new)) < FEWEST_RUNS:
         return Difference(difference=difference, ci_low=None, ci_high=None, p=None)
-    errors = [variance_of(values) / len(values) for values in (base, new)]
-    total = sum(errors) + error**2
-    if total == 0.0:
+    variances = [variance_of(values) for values in (base, new)]
+    if not any(variances) and error == 0.0:
         # The mean of equal numbers may differ from them in the last digit.
         exact = float(new[0] - base[0])
         return Difference(difference=exact, ci_low=exact, ci_high=exact, p=None)
+    return welch_of_variances(
+        difference, variances, (len(base), len(new)), confidence=confidence, error=error
+    )
+
+
+def welch_of_variances(
+    difference: float,
+    variances: Sequence[float],
+    sizes: Sequence[int],
+    *,
+    confidence: float = CONFIDENCE,
+    error: float = 0.0,
+) -> Difference:
+    """Return a difference of two means with Welch's interval.
+
+    :param variances: of the values of both sides, shape (2,); one above 0, or ``error`` is
+    :param sizes: their numbers, each two or more, shape (2,)
+    :param error: as in :func:`welch_difference`
+    """
+    errors = [variance / size for variance, size in zip(variances, sizes, strict=True)]
+    total = sum(errors) + error**2
     # Welch and Satterthwaite's degrees of freedom, from shares so that nothing underflows.
     shares = (each / total for each in errors)
-    sizes = (len(base), len(new))
     inverse = sum(share**2 / (size - 1) for share, size in zip(shares, sizes, strict=True))
     df = 1.0 / inverse if inverse else math.inf
     return student_difference(difference, math.sqrt(total), df, confidence=confidence)

@@ -72,16 +72,21 @@ def read_chains(history: History) -> Mapping[str, Sequence[ChainNight]]:
 
 
 def chain_references(
-    nights: Sequence[Night], chain_nights: Sequence[ChainNight], *, is_log: bool
+    nights: Sequence[Night],
+    chain_nights: Sequence[ChainNight],
+    *,
+    is_log: bool,
+    before: str | None = None,
 ) -> Mapping[int, Chain | None]:
     """Return the positions at which the reference kernel is another one, each with its chain.
 
     :param nights: in their order
     :param chain_nights: those of the series, in their order
+    :param before: reference kernel before these nights; None if there are none
     :return: None where no chain night compared both kernels in the 31 days before
     """
     renewed: dict[int, Chain | None] = {}
-    last = None
+    last = before
     for night in nights:
         now = night.reference_revision
         if now is not None and last not in {None, now}:

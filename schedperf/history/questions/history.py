@@ -119,9 +119,8 @@ class History:
 
         :raises InputError: the database cannot be read
         """
-        columns = [STEP.c[name] for name in Step.__struct_fields__ if name != "series"]
         query = (
-            select(SERIES.c.key.label("series"), *columns)
+            select(*(_STEP_COLUMNS[name] for name in Step.__struct_fields__))
             .join(SERIES, SERIES.c.id == STEP.c.series_id)
             .order_by(STEP.c.position, STEP.c.id)
         )
@@ -135,7 +134,9 @@ class History:
         :raises InputError: no such step
         """
         query = (
-            select(STEP_CHANGE).where(STEP_CHANGE.c.step_id == step).order_by(STEP_CHANGE.c.number)
+            select(*(STEP_CHANGE.c[name] for name in StepChange.__struct_fields__))
+            .where(STEP_CHANGE.c.step_id == step)
+            .order_by(STEP_CHANGE.c.number)
         )
         found = tuple(self._read(StepChange, query))
         if not found:
@@ -199,11 +200,11 @@ def open_history(store: Path | str) -> History:
     return History(database, directory)
 
 
-_SERIES = select(
-    SERIES.c.key,
-    SERIES.c.tree,
-    *(RESULT.c[name] for name in Series.__struct_fields__ if name not in {"key", "tree"}),
-).join(RESULT, RESULT.c.id == SERIES.c.result_id)
+_SERIES_COLUMNS = {**dict(RESULT.c), "key": SERIES.c.key, "tree": SERIES.c.tree}
+_SERIES = select(*(_SERIES_COLUMNS[name] for name in Series.__struct_fields__)).join(
+    RESULT, RESULT.c.id == SERIES.c.result_id
+)
+_STEP_COLUMNS = {**dict(STEP.c), "series": SERIES.c.key}
 _NIGHTS = select(*(NIGHT.c[name] for name in Night.__struct_fields__))
 
 
@@ -212,4 +213,6 @@ def _rows(connection: Connection, query: Select[Any]) -> Sequence[Row[Any]]:
 
 
 def _record(kind: type[Record], row: Row[Any]) -> Record:
-    return kind(**{name: getattr(row, name) for name in kind.__struct_fields__})
+    """Return a record of a row, whose first columns are its fields."""
+    # Attributes of rows are slow, and a history has millions of nights.
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=False)))

@@ -12,6 +12,7 @@ from schedperf.history.questions.records import Analysed, Night, Series
 from schedperf.history.series import Conditions, SeriesKey, WatchedNight, WatchedSeries
 from schedperf.history.store.nights import position_of
 from schedperf.history.store.tables import INPUT, SERVICE
+from schedperf.history.watch.state import State
 from schedperf.model.rows import Better
 
 _BETTER: Sequence[Better] = get_args(Better)
@@ -21,7 +22,8 @@ def to_watched(
     series: Series,
     nights: Sequence[Night],
     services: Sequence[int],
-    chain_nights: Sequence[ChainNight] = (),
+    chain_nights: Sequence[ChainNight],
+    before: State | None = None,
 ) -> WatchedSeries:
     """Return a series as the watch takes it.
 
@@ -29,12 +31,17 @@ def to_watched(
 
     :param services: positions of the first nights after a service of the machine
     :param chain_nights: those of the series
+    :param before: state of the watch before these nights; None if they are all
     """
     by_position = {night.position: night for night in nights}
-    is_log = Analysed.of(nights).is_log
-    chains = chain_references(nights, chain_nights, is_log=is_log)
+    chains = chain_references(
+        nights,
+        chain_nights,
+        is_log=Analysed.of(nights).is_log if before is None else before.scale.is_log,
+        before=None if before is None else before.conditions.reference,
+    )
     watched = []
-    last = -1
+    last = -1 if before is None or before.order is None else before.order
     for position, night in sorted(by_position.items()):
         watched.append(
             WatchedNight(
