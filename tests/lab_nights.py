@@ -7,8 +7,10 @@ drift, which both kernels share.
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ REFERENCES = ("6.18.0", "6.19.0")
 # Time of the next reference kernel relative to the first one.
 RENEWED = 0.97
 BOOT_SD = 0.004
-_DRIFT_SD = 0.002
+_DRIFT_SD = 0.0005
+_DRIFT_NIGHTS = 30
 _BOOTS = 2
 _CHAIN_BOOTS = 8
 _TIMES = {HACKBENCH: 0.6, PIPE: 5e-6}
@@ -48,6 +51,8 @@ class Event(Struct, frozen=True, kw_only=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """What is planted; nights are counted from 0, and None is never.
 
+    :param drift: by how much both kernels of the first machine become slower in the last 30 nights,
+        as a fraction
     :param update: night from which hackbench is another program, which is faster on both kernels,
         and more so on the new one
     :param lost: nights in which no machine booted
@@ -57,6 +62,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     nights: int
     events: Sequence[Event]
+    jobs: Sequence[str] = (HACKBENCH, PIPE)
+    drift: float = 0.0
     update: int | None = None
     lost: range = range(0)
     renewal: int | None = None
@@ -77,9 +84,11 @@ def date_of(number: int) -> str:
 def write_lab(folder: Path, plan: Plan) -> list[Path]:
     """Write the nights; return the directories to add, one per machine and job."""
     folders = []
-    for seed, (machine, job) in enumerate((each, job) for each in MACHINES for job in _TIMES):
+    for seed, (machine, job) in enumerate(product(MACHINES, plan.jobs)):
         random = np.random.default_rng(seed)
         drift = random.normal(0.0, _DRIFT_SD, plan.nights).cumsum()
+        if machine == MACHINES[0]:
+            drift[-_DRIFT_NIGHTS:] += np.linspace(0.0, math.log1p(plan.drift), _DRIFT_NIGHTS)
         of_job = folder / f"{job}-{machine}"
         writer = _Writer(of_job, plan, machine, job, random)
         for number in range(plan.nights):

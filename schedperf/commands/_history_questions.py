@@ -130,15 +130,16 @@ def noise(*, store: str, as_json: bool, limit: int) -> None:
 @click.command()
 @STORE
 @JSON
+@limit_option(40, "rows of each table")
 @click.argument("step", metavar="STEP")
-def why(*, store: str, as_json: bool, step: str) -> None:
+def why(*, store: str, as_json: bool, limit: int, step: str) -> None:
     """Show every decision about a step, with its numbers, and what else moved with it."""
     from schedperf.history.questions.explain import explain_step  # noqa: PLC0415 # as above
 
     _answer(
         store,
         lambda history: explain_step(history, step),
-        lambda text, found: text.draw_explained(found),
+        lambda text, found: text.draw_explained(found, limit),
         as_json=as_json,
     )
 

@@ -94,7 +94,7 @@ def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
     return draw_for_stdout(f"{len(steps)} open steps", [table] if steps else [], see=_SEE_DECISIONS)
 
 
-def _steps_table(caption: str, steps: Sequence[SeriesStep], limit: int | None) -> Table:
+def _steps_table(caption: str, steps: Sequence[SeriesStep], limit: int) -> Table:
     columns = (
         Column(title="step", code=True),
         Column(title="machine", priority=1),
@@ -170,9 +170,7 @@ def draw_times(times: Times, limit: int) -> str:
     return draw_for_stdout(f"Changes from {times.before} to {times.after}", blocks, see=_SEE)
 
 
-def _change_blocks(
-    changes: Sequence[LevelChange], caption: str, limit: int | None
-) -> Iterator[Block]:
+def _change_blocks(changes: Sequence[LevelChange], caption: str, limit: int) -> Iterator[Block]:
     columns = (
         Column(title="key", code=True, priority=4),
         Column(title="machine"),
@@ -267,14 +265,14 @@ def _describe_suspected(found: Suspected) -> str:
     )
 
 
-def draw_explained(explained: Explained) -> str:
+def draw_explained(explained: Explained, limit: int) -> str:
     """Return the screen of ``history why``."""
     return draw_for_stdout(
-        f"Step {explained.step.id}", [*_explained_blocks(explained)], see="--json"
+        f"Step {explained.step.id}", [*_explained_blocks(explained, limit)], see=_SEE
     )
 
 
-def _explained_blocks(explained: Explained) -> Iterator[Block]:
+def _explained_blocks(explained: Explained, limit: int) -> Iterator[Block]:
     yield Text(text=_describe(explained.series))
     items = tuple(
         Item(
@@ -286,10 +284,10 @@ def _explained_blocks(explained: Explained) -> Iterator[Block]:
     yield Items(items=items, ordered=True)
     if len(explained.machines) > 1:
         caption = f"This result on all machines, from {explained.step.night}"
-        yield from _change_blocks(explained.machines, caption, None)
+        yield from _change_blocks(explained.machines, caption, limit)
     if explained.together:
         caption = "Other steps that began within 7 nights of it"
-        yield _steps_table(caption, explained.together, None)
+        yield _steps_table(caption, explained.together, limit)
 
 
 def sparkline(values: Sequence[float | None]) -> str:
@@ -317,6 +315,14 @@ def _timeline_blocks(timeline: Timeline, limit: int) -> Iterator[Block]:
         yield Text(text=_drift_words(timeline.drift))
     if timeline.steps:
         yield Items(items=tuple(map(_step, timeline.steps)))
+    names = {night.position: night.night for night in timeline.nights}
+    changes = tuple(
+        Item(text=f"{names[each.order]}: {_describe_change(each)}")
+        for each in timeline.changes
+        if each.order in names
+    )
+    if changes:
+        yield Items(items=changes)
     yield _plot(timeline, limit)
 
 

@@ -4,12 +4,14 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
 from schedperf.history.questions.history import History
 from schedperf.history.questions.records import Analysed, Night, Series
+from schedperf.history.watch.place import MAD_TO_SD
 from schedperf.stats import least_detectable
 from schedperf.stats.welch import welch_of_variances
 
@@ -18,6 +20,7 @@ WINDOW = 90
 # Nights after a step for the second number.
 WEEK = 7
 FEWEST = 8
+_MOST_SDS = 3.0
 _SIDES = 2
 # Two-sided level of A/A tests.
 _LEVEL = 0.05
@@ -99,13 +102,16 @@ def sd_between_nights(values: Sequence[float]) -> float | None:
     """Return the standard deviation of nights, which a step hardly changes; None for too few.
 
     It is the root of half the mean square of successive differences: von Neumann, Kent, Bellinson
-    and Hart, "The mean square successive difference", Ann. Math. Statist. 12 (1941).
+    and Hart, "The mean square successive difference", Ann. Math. Statist. 12 (1941). A difference
+    that is larger than 3 standard deviations counts as 3, by their median, unless that is 0.
 
     :param values: shape (nights,)
     """
     if len(values) < FEWEST:
         return None
-    squares = [(after - before) ** 2 for before, after in pairwise(values)]
+    sizes = [abs(after - before) for before, after in pairwise(values)]
+    largest = _MOST_SDS * MAD_TO_SD * median(sizes) or math.inf
+    squares = [min(size, largest) ** 2 for size in sizes]
     return math.sqrt(math.fsum(squares) / (2 * len(squares)))
 
 

@@ -107,7 +107,7 @@ def test_the_noise_between_nights_is_not_that_of_a_step() -> None:
     assert sd == pytest.approx(0.01 / math.sqrt(2.0))
     assert stepped_sd is not None
     # The sd of all values would be 0.5.
-    assert stepped_sd < 0.12
+    assert stepped_sd < 0.009
     assert sd_between_nights([0.0] * 7) is None
     assert sd_between_nights([0.0] * 8) == 0.0
 
