@@ -58,7 +58,7 @@ def make_recording(
         "machine": MACHINE,
         **chosen.pop("manifest", {}),
     }
-    host = {"kernel": {"release": release}}
+    host = {**chosen.pop("host", {}), "kernel": {"release": release}}
     members = bundle_members(
         runs=chosen.pop("runs", runs), label=side, host=host, manifest=manifest, **chosen
     )
