@@ -133,7 +133,7 @@ def noise(*, store: str, as_json: bool, limit: int) -> None:
 @limit_option(40, "rows of each table")
 @click.argument("step", metavar="STEP")
 def why(*, store: str, as_json: bool, limit: int, step: str) -> None:
-    """Show every decision about a step, with its numbers, and what else moved with it."""
+    """Show the decisions about a step, and what else moved with it."""
     from schedperf.history.questions.explain import explain_step  # noqa: PLC0415 # as above
 
     _answer(

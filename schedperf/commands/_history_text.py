@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedperf.commands._outputs import draw_for_stdout
 from schedperf.history.nightly import Suspected, Together
-from schedperf.history.periods import Change as PeriodChange
-from schedperf.history.periods import Difference, Reason
 from schedperf.history.questions.change import NewKernels, Times
 from schedperf.history.questions.explain import Explained
 from schedperf.history.questions.levels import LevelChange
@@ -31,21 +29,19 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
+from schedperf_reports.history.words import (
+    HASH_DIGITS,
+    REASONS,
+    describe_change,
+    describe_series,
+    describe_step,
+)
 
-_REASONS: Mapping[Reason, str] = {
-    "environment": "other settings of the machine",
-    "parser": "another version of the parser",
-    "workload": "other programs of the workload",
-    "reference": "another reference kernel",
-    "serviced": "the machine was serviced",
-    "reference-step": "a step of the reference kernel",
-}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _LOST = "·"
 _NOTHING = "-"
 _LONGEST_NAME = 40
 _PLOT_COLUMNS = 36
-_HASH_DIGITS = 12
 # The class of a machine that has a name.
 _DIGITS = re.compile(r"(?<=.)-[0-9a-f]{12}\Z")
 _SEE = "--limit or --json"
@@ -215,7 +211,7 @@ def _difference_blocks(changes: Sequence[LevelChange]) -> Iterator[Block]:
     )
     if differing:
         items = (
-            Item(text=clean_line(f"{_REASONS[reason]}: {workload} on {machine}, {number} series"))
+            Item(text=clean_line(f"{REASONS[reason]}: {workload} on {machine}, {number} series"))
             for (machine, workload, reason), number in sorted(differing.items())
         )
         yield Text(text="Also changed between the dates:")
@@ -224,7 +220,7 @@ def _difference_blocks(changes: Sequence[LevelChange]) -> Iterator[Block]:
 
 def _kernel_blocks(kernels: NewKernels, limit: int) -> Iterator[Block]:
     """Yield the range of the new kernels, and its commits."""
-    before, after = (clean_line(each)[:_HASH_DIGITS] for each in (kernels.before, kernels.after))
+    before, after = (clean_line(each)[:HASH_DIGITS] for each in (kernels.before, kernels.after))
     tree = clean_line(cut(kernels.tree, _LONGEST_NAME))
     words = f"New kernels{f' of {tree}' if tree else ''}: {before}..{after}"
     if kernels.commits is None:
@@ -273,7 +269,7 @@ def draw_explained(explained: Explained, limit: int) -> str:
 
 
 def _explained_blocks(explained: Explained, limit: int) -> Iterator[Block]:
-    yield Text(text=_describe(explained.series))
+    yield Text(text=describe_series(explained.series))
     items = tuple(
         Item(
             text=clean_line(f"{each.at} {each.state}: {each.reason}"),
@@ -309,7 +305,7 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 def _timeline_blocks(timeline: Timeline, limit: int) -> Iterator[Block]:
     noise = timeline.noise
-    yield Text(text=_describe(timeline.series))
+    yield Text(text=describe_series(timeline.series))
     yield Text(text=", ".join(_noise_words(noise)))
     if timeline.drift is not None:
         yield Text(text=_drift_words(timeline.drift))
@@ -317,7 +313,7 @@ def _timeline_blocks(timeline: Timeline, limit: int) -> Iterator[Block]:
         yield Items(items=tuple(map(_step, timeline.steps)))
     names = {night.position: night.night for night in timeline.nights}
     changes = tuple(
-        Item(text=f"{names[each.order]}: {_describe_change(each)}")
+        Item(text=f"{names[each.order]}: {describe_change(each)}")
         for each in timeline.changes
         if each.order in names
     )
@@ -365,7 +361,7 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
             lines.append(DrawingLine(text=f"--- {days} day{'s' * (days > 1)} without a night"))
         day = night.day
         if change := changes.get(night.position):
-            lines.append(DrawingLine(text=f"--- {_describe_change(change)}", tone="strong"))
+            lines.append(DrawingLine(text=f"--- {describe_change(change)}", tone="strong"))
         if step := states.get(night.position):
             lines.append(DrawingLine(text=f"--- {step.direction}, {step.state}", tone="strong"))
         lines.append(DrawingLine(text=_line(night, value, timeline, (low, high))))
@@ -376,27 +372,11 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     return Drawing(caption=caption, titles=("",), columns=(tuple(lines),))
 
 
-def _describe_change(change: PeriodChange) -> str:
-    """Return what has changed, and whether a baseline period begins."""
-    reasons = ", ".join(map(_describe_difference, change.differences))
-    word = "begins" if change.is_break else "goes on"
-    return clean_line(f"a baseline period {word}: {reasons}")
-
-
-def _describe_difference(difference: Difference) -> str:
-    words = _REASONS[difference.reason]
-    # The other values are hashes.
-    if difference.reason in {"parser", "reference"} and difference.before and difference.after:
-        before, after = (each[:_HASH_DIGITS] for each in (difference.before, difference.after))
-        return f"{words} ({before} to {after})"
-    return words
-
-
 def _line(
     night: Night, value: float | None, timeline: Timeline, bounds: tuple[float, float]
 ) -> str:
     low, high = bounds
-    revision = clean_line(night.revision)[:_HASH_DIGITS]
+    revision = clean_line(night.revision)[:HASH_DIGITS]
     if value is None:
         return f"{night.night:<12} {'lost':>9} {'':<{_PLOT_COLUMNS}} {revision}".rstrip()
     share = (value - low) / (high - low) if high > low else 0.5
@@ -410,19 +390,9 @@ def _line(
     return f"{night.night:<12} {shown:>9} {'*':>{mark + 1}}{'':<{_PLOT_COLUMNS - mark}}{revision}"
 
 
-def _describe(series: Series) -> str:
-    unit = f" in {series.unit}" if series.unit else ""
-    better = f", {series.better} is better" if series.better in {"higher", "lower"} else ""
-    where = [f"machine {series.machine_class}"] if series.machine_class else []
-    where += [f"tree {series.tree}"] if series.tree else []
-    return clean_line("; ".join((f"{series.workload}: {series.name}{unit}{better}", *where)))
-
-
 def _step(step: Step) -> Item:
-    change = _NOTHING if step.change is None else signed(step.change)
-    interval = _interval(step.ci_low, step.ci_high, is_log=True)
     return Item(
-        text=clean_line(f"{step.night}: {step.direction}, {change} {interval}, {step.state}"),
+        text=clean_line(f"{step.night}: {describe_step(step)}"),
         detail=f"schedperf history why {step.id}",
     )
 
