@@ -41,7 +41,7 @@ def list_(*, store: str, as_json: bool, limit: int, is_open: bool, direction: st
     from schedperf.history.questions.listing import list_open, list_series  # noqa: PLC0415
 
     if direction is not None and not is_open:
-        raise click.UsageError("--direction: given without --open; add --open")
+        raise click.UsageError("--direction: only with --open; add it")
     if is_open:
         _answer(
             store,

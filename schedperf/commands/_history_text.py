@@ -87,7 +87,11 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
 def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
     """Return the table of ``history list --open``."""
     table = _steps_table("Open steps, by their first night", steps, limit)
-    return draw_for_stdout(f"{len(steps)} open steps", [table] if steps else [], see=_SEE_DECISIONS)
+    return draw_for_stdout(
+        f"{len(steps)} open step{'s' * (len(steps) != 1)}",
+        [table] if steps else [],
+        see=_SEE_DECISIONS,
+    )
 
 
 def _steps_table(caption: str, steps: Sequence[SeriesStep], limit: int) -> Table:

@@ -5,6 +5,7 @@ Each time is the last nights up to a date; the p values are corrected over all s
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
@@ -27,7 +28,7 @@ from schedperf.stats import false_discovery
 LATEST_DAYS = 31
 _DISCOVERED = 0.05
 _LONGEST = 60
-_MOST_DAYS = 100_000
+_DAYS = re.compile(r"\A[0-9]{1,5}d\Z")
 
 
 class NewKernels(Struct, frozen=True, kw_only=True):
@@ -72,10 +73,9 @@ def parse_day(text: str, last: int | None) -> int:
     :param last: day of the last night
     :raises InputError: it is not a date, or no night has one
     """
-    is_days = text.endswith("d") and text[:-1].isdecimal() and text.isascii()
-    if text == "yesterday" or (is_days and int(text[:-1][-_LONGEST:]) <= _MOST_DAYS):
+    if text == "yesterday" or _DAYS.match(text):
         if last is None:
-            raise InputError(f"{text}: no night of the history has a date; give two dates")
+            raise _undated(text)
         return last - (1 if text == "yesterday" else int(text[:-1]))
     try:
         return date.fromisoformat(text).toordinal()
@@ -109,14 +109,7 @@ def compare_times(
     """
     by_key = history.all_nights()
     chains = read_chains(history)
-    last = last_day(by_key.values())
-    first = parse_day(before, last)
-    second = last if after is None and last is not None else parse_day(after or "0d", last)
-    if first >= second:
-        raise InputError(
-            f"{clean_line(after or 'the last night')}: not after {clean_line(before)} (expected "
-            "the earlier date first); exchange them"
-        )
+    first, second = _parse_days(before, after, last_day(by_key.values()))
     number = nights or min(WEEK, second - first)
     changes = []
     for series in history.series():
@@ -131,6 +124,30 @@ def compare_times(
         changes=tuple(sorted(correct(changes), key=_rank)),
         kernels=_kernels(changes, repository),
     )
+
+
+def _parse_days(before: str, after: str | None, last: int | None) -> tuple[int, int]:
+    first = parse_day(before, last)
+    if after is not None:
+        second = parse_day(after, last)
+        if first >= second:
+            raise InputError(
+                f"{clean_line(after)}: not after {clean_line(before)} (expected the earlier date "
+                "first); exchange them"
+            )
+        return first, second
+    if last is None:
+        raise _undated(before)
+    if first >= last:
+        raise InputError(
+            f"{clean_line(before)}: not before the last night (expected an earlier date); choose "
+            "another one"
+        )
+    return first, last
+
+
+def _undated(text: str) -> InputError:
+    return InputError(f"{clean_line(text)}: no night of the history has a date; give two dates")
 
 
 def compare_days(levels: Levels, first: int, second: int, number: int) -> LevelChange:

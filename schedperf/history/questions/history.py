@@ -141,7 +141,7 @@ class History:
         found = tuple(self._read(StepChange, query))
         if not found:
             shown = clean_line(cut(step, _LONGEST))
-            raise InputError(f"{shown}: no such step; `schedperf history list` shows steps")
+            raise InputError(f"{shown}: no such step; `schedperf history list --open` shows steps")
         return found
 
     def frame(self, series: Series | None = None) -> "pd.DataFrame":
