@@ -76,7 +76,7 @@ def parse_day(text: str, last: int | None) -> int:
     if text == "yesterday" or _DAYS.match(text):
         if last is None:
             raise _undated(text)
-        return last - (1 if text == "yesterday" else int(text[:-1]))
+        return max(1, last - (1 if text == "yesterday" else int(text[:-1])))
     try:
         return date.fromisoformat(text).toordinal()
     except ValueError:

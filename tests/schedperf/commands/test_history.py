@@ -120,7 +120,7 @@ def test_two_dates_are_compared(history: RunCli) -> None:
 
 
 def test_series_are_ranked_by_their_noise(history: RunCli) -> None:
-    assert "6.7% / 3%" in history("noise").stdout
+    assert "0.1% / 0.06%" in history("noise").stdout
     [noise] = json.loads(history("noise", "--json").stdout)
     assert noise["nights"] == NIGHTS
     assert noise["aa_nights"] == 0
