@@ -25,7 +25,7 @@ from schedperf.model.text import clean_line, cut
 from schedperf.stats import false_discovery
 
 # A time needs a night within so many days before it.
-LATEST_DAYS = 31
+_LATEST_DAYS = 31
 _DISCOVERED = 0.05
 _LONGEST = 60
 _DAYS = re.compile(r"\A[0-9]{1,5}d\Z")
@@ -152,10 +152,10 @@ def _undated(text: str) -> InputError:
 
 def compare_days(levels: Levels, first: int, second: int, number: int) -> LevelChange:
     """Return the change of a series between the last nights up to two days."""
-    groups = [levels.up_to(day, number, LATEST_DAYS) for day in (first, second)]
+    groups = [levels.up_to(day, number, _LATEST_DAYS) for day in (first, second)]
     why = next(
         (
-            f"no night in the {LATEST_DAYS} days before the {time} date"
+            f"no night in the {_LATEST_DAYS} days before the {time} date"
             for group, time in zip(groups, ("first", "second"), strict=True)
             if not group
         ),

@@ -22,7 +22,7 @@ from schedperf.history.store.tables import BOOT, CHAIN, INPUT, NIGHT, RESULT, SE
 from schedperf.model.rows import digest_of
 from schedperf.stats.welch import variance_of
 
-# Nights of one date are numbered from 1.
+# Positions of one date; its nights are numbered from 1.
 NIGHTS_OF_A_DATE = 1000
 _DATE = slice(0, 10)
 _NUMBER = slice(11, None)

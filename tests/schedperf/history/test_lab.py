@@ -4,18 +4,19 @@
 import json
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.cli import main
 from schedperf.history.decide import decide_step
 from schedperf.history.nightly import watch_store
 from schedperf.history.questions.history import open_history
 from schedperf.history.store.directory import Directory
+from tests.git_repository import init_git
 from tests.histories import add_to
 from tests.lab_nights import HACKBENCH, MACHINES, PIPE, RENEWED, Event, Plan, date_of, write_lab
 
@@ -50,17 +51,10 @@ Ask = Callable[..., Json]
 
 def make_commits(folder: Path) -> list[str]:
     """Make a repository with four commits; return their hashes, oldest first."""
-    git = ["git", "-c", "user.name=n", "-c", "user.email=n@example.org", "-C", str(folder)]
-    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    git = init_git(folder)
     for number in range(4):
-        subprocess.run(
-            [*git, "commit", "--quiet", "--allow-empty", "-m", f"sched: change {number}"],
-            check=True,
-        )
-    log = subprocess.run(
-        [*git, "log", "--format=%H", "--reverse"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return log.stdout.split()
+        git("commit", "--quiet", "--allow-empty", "-m", f"sched: change {number}")
+    return git("log", "--format=%H", "--reverse").split()
 
 
 class Lab:
@@ -72,12 +66,7 @@ class Lab:
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.commits = make_commits(folder / "linux")
         # Of four commits, the last two are new tonight.
-        self.plan = Plan(
-            **{
-                **{name: getattr(plan, name) for name in plan.__struct_fields__},
-                "commits": (self.commits[1], self.commits[3]),
-            }
-        )
+        self.plan = replace(plan, commits=(self.commits[1], self.commits[3]))
         directory, _ = add_to(folder / "history", *write_lab(folder / "nights", self.plan))
         watch_store(directory, pytest.fail)
         self.false_alarm = self._decide(directory)
