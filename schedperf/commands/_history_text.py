@@ -6,6 +6,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 
 from schedperf.commands._outputs import draw_for_stdout
 from schedperf.history.nightly import Suspected, Together
@@ -358,12 +360,10 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     states = {step.position: step for step in timeline.steps}
     changes = {change.order: change for change in timeline.changes}
     lines = []
-    day = None
+    gaps = _describe_gaps(timeline)
     for night, value in pairs:
-        if day is not None and night.day is not None and night.day > day + 1:
-            days = night.day - day - 1
-            lines.append(DrawingLine(text=f"--- {days} day{'s' * (days > 1)} without a night"))
-        day = night.day
+        if gap := gaps.get(night.position):
+            lines.append(DrawingLine(text=f"--- {gap}"))
         if change := changes.get(night.position):
             lines.append(DrawingLine(text=f"--- {describe_change(change)}", tone="strong"))
         if step := states.get(night.position):
@@ -374,6 +374,26 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     if left_out:
         caption += f"; {left_out} earlier nights are left out (--limit)"
     return Drawing(caption=caption, titles=("",), columns=(tuple(lines),))
+
+
+def _describe_gaps(timeline: Timeline) -> Mapping[int, str]:
+    """Return what to say before each night that others were lost before.
+
+    Gaps are longer than twice the usual time between nights, or have nights without a result.
+    """
+    dated = [(night.day, night) for night in timeline.nights if night.day is not None]
+    gaps = [
+        (after - before - 1, (first.position, last.position))
+        for (before, first), (after, last) in pairwise(dated)
+    ]
+    usual = median(days for days, _ in gaps) if gaps else 0
+    described = {}
+    for days, (first, last) in gaps:
+        outcomes = [each.outcome for each in timeline.failed if first < each.position < last]
+        if days > 2 * usual + 1 or (days and outcomes):
+            words = f"{days} day{'s' * (days > 1)} without a night"
+            described[last] = clean_line(": ".join((words, *outcomes[:1])))
+    return described
 
 
 def _line(

@@ -13,7 +13,7 @@ from schedperf.history.store.database import Database, parse_url
 from schedperf.history.store.directory import Directory, is_url, open_directory
 from schedperf.history.store.tables import NIGHT, RESULT, SERIES, STEP, STEP_CHANGE
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line, cut
+from schedperf.model.text import clean_line, cut, list_some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +80,12 @@ class History:
         shown = clean_line(cut(name, _LONGEST))
         if not matches:
             raise InputError(f"{shown}: no such series; `schedperf history list` lists them")
-        some = ", ".join(f"{each.key} {clean_line(each.name)}" for each in matches[:_MOST_MATCHES])
-        raise InputError(f"{shown}: {len(matches)} series ({some}, …); give the key of one")
+        names = [
+            " on ".join(filter(None, (f"{each.key} {each.name}", each.machine_class)))
+            for each in matches
+        ]
+        some = list_some([clean_line(each) for each in names], _MOST_MATCHES)
+        raise InputError(f"{shown}: {len(matches)} series ({some}); give the key of one")
 
     def nights(self, series: Series, since: int | None = None) -> tuple[Night, ...]:
         """Return the nights of a series in their order; lost nights have no value.

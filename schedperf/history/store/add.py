@@ -82,6 +82,12 @@ def add(directory: Directory, found: Found, options: Options, say: Say) -> Count
                 batch = []
         adding.commit(batch)
     adding.add_nights(found.nights)
+    if options.is_chain and len(adding.roles) == 1:
+        [role] = adding.roles
+        say(
+            f"--chain: all bundles are of the {role} kernel (expected the reference kernel and the "
+            "next one); if the other one is not added yet, add it, too, or pass --reference NAME"
+        )
     return adding.counts
 
 
@@ -90,10 +96,11 @@ class _Problem(Struct, frozen=True):
 
 
 class _Adding:
-    """Adds to one store, and counts."""
+    """Adds to one store, and counts; ``roles`` are those of what was added."""
 
     def __init__(self, directory: Directory, options: Options, say: Say) -> None:
         self.counts = Counts()
+        self.roles: set[Role | None] = set()
         self._directory = directory
         self._options = options
         self._say = say
@@ -120,6 +127,7 @@ class _Adding:
                     self._discard(each)
                 elif decision := self._decide(each):
                     known.add(each.content.digest)
+                    self.roles.add(decision.role)
                     decisions.append((decision, each.content))
             writer.commit(decisions)
             self.counts.added += len(decisions)

@@ -13,7 +13,7 @@ from schedperf.history.questions.history import open_history
 from schedperf.history.store.add import Options
 from schedperf.history.store.directory import Directory
 from schedperf.history.store.writer import rebuild
-from tests.histories import add_to, dump, make_night, make_recording, night_name
+from tests.histories import add_said, add_to, dump, make_night, make_recording, night_name
 
 NIGHTS, RENEWED = 12, 6
 NEXT_S = 0.9
@@ -85,6 +85,16 @@ def test_dates_are_compared_over_a_renewal_with_a_chain_night(tmp_path: Path) ->
     rebuild(store, pytest.fail)
     assert dump(store) == rows
     assert len(rows["chain"]) == 1
+
+
+def test_a_chain_night_of_one_kernel_is_remarked(tmp_path: Path) -> None:
+    [base, new] = sorted(write_renewal(tmp_path).iterdir())
+    said: list[str] = []
+    for path in (base, new):
+        add_said(tmp_path / "store", said.append, path, options=Options(is_chain=True))
+    assert [line.partition(" (")[0] for line in said] == [
+        f"--chain: all bundles are of the {role} kernel" for role in ("reference", "new")
+    ]
 
 
 def test_a_chain_night_of_one_boot_is_not_enough(tmp_path: Path) -> None:
