@@ -83,12 +83,15 @@ def open_history(store: StrPath) -> "History":
 def figure(record: Comparison, kind: Literal["results", "runs", "sweep"]) -> "go.Figure": ...
 @overload
 def figure(record: BisectDocument, kind: Literal["bisect"]) -> "go.Figure": ...
-def figure(record: Comparison | BisectDocument, kind: str) -> "go.Figure":
+@overload
+def figure(record: "History", kind: str) -> "go.Figure": ...
+def figure(record: "Comparison | BisectDocument | History", kind: str) -> "go.Figure":
     """Return a Plotly figure for notebooks and dashboards.
 
     :param kind: of a comparison, "results" are the changes of all results with their 95% CIs,
         "runs" the values of all runs in the order of the recording, "sweep" the changes over the
-        points of each sweep; of a bisection, "bisect" are the levels of the tested commits
+        points of each sweep; of a bisection, "bisect" are the levels of the tested commits; of a
+        history, the key or name of a series
     :raises InputError: the record has nothing to draw, or the kind is unknown
     """
     # plotly is slow to import.
@@ -97,4 +100,10 @@ def figure(record: Comparison | BisectDocument, kind: str) -> "go.Figure":
 
     if isinstance(record, BisectDocument):
         return draw_bisection(record, kind)
-    return draw_figure(record, kind)
+    if isinstance(record, Comparison):
+        return draw_figure(record, kind)
+    # As open_history.
+    from schedperf.history.questions.timeline import timeline_of  # noqa: PLC0415
+    from schedperf_reports.history.figure import draw_timeline  # noqa: PLC0415
+
+    return draw_timeline(timeline_of(record, record.find(kind)))

@@ -29,11 +29,13 @@ def make_recording(
     boots: Sequence[Sequence[float]],
     *,
     release: str = "6.18.0",
+    printed: Callable[[float], str] | None = None,
     **chosen: Any,
 ) -> Path:
     """Write a bundle of one kernel in a night.
 
     :param boots: the times of the runs of each boot
+    :param printed: returns what a run of a time prints; None for hackbench
     :param chosen: more of what ``make_bundle`` takes
     """
     runs = [
@@ -46,6 +48,7 @@ def make_recording(
             "order": len(times) * boot + run,
             "start": f"{night[:10]}T22:{boot:02d}:{run:02d}.000000Z",
             "time_s": time_s,
+            **({} if printed is None else {"stdout": printed(time_s)}),
         }
         for boot, times in enumerate(boots)
         for run, time_s in enumerate(times)
@@ -55,7 +58,7 @@ def make_recording(
         "machine": MACHINE,
         **chosen.pop("manifest", {}),
     }
-    host = {"kernel": {"release": release}}
+    host = {**chosen.pop("host", {}), "kernel": {"release": release}}
     members = bundle_members(
         runs=chosen.pop("runs", runs), label=side, host=host, manifest=manifest, **chosen
     )

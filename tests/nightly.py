@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from schedperf.history.series import Conditions, Night, Series, SeriesKey
+from schedperf.history.series import Conditions, SeriesKey, WatchedNight, WatchedSeries
 from schedperf.model.rows import Better
 
 KEY = SeriesKey(
@@ -14,14 +14,16 @@ KEY = SeriesKey(
 )
 
 
-def series(nights: Iterable[Night], *, key: SeriesKey = KEY, better: Better = "lower") -> Series:
+def series(
+    nights: Iterable[WatchedNight], *, key: SeriesKey = KEY, better: Better = "lower"
+) -> WatchedSeries:
     """Return a series of seconds."""
-    return Series(key=key, unit="s", better=better, nights=tuple(nights))
+    return WatchedSeries(key=key, unit="s", better=better, nights=tuple(nights))
 
 
 def paired(
     logs: Sequence[float], references: Sequence[float] | None = None, **conditions: str
-) -> list[Night]:
+) -> list[WatchedNight]:
     """Return nights whose new / reference has these logarithms.
 
     :param references: values of the reference [default: 10 in each night]
@@ -29,7 +31,7 @@ def paired(
     """
     of_nights = references or [10.0] * len(logs)
     return [
-        Night(
+        WatchedNight(
             order=order,
             value=reference * math.exp(log),
             reference=reference,
@@ -39,9 +41,11 @@ def paired(
     ]
 
 
-def unpaired(values: Iterable[float | None]) -> list[Night]:
+def unpaired(values: Iterable[float | None]) -> list[WatchedNight]:
     """Return nights without a reference."""
-    return [Night(order=order, value=value, reference=None) for order, value in enumerate(values)]
+    return [
+        WatchedNight(order=order, value=value, reference=None) for order, value in enumerate(values)
+    ]
 
 
 def noise(nights: int, *, sd: float = 0.01, seed: int = 1) -> list[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.watch.rules import series_of
-from schedperf.history.series import Night, Series
+from schedperf.history.series import WatchedNight, WatchedSeries
 
 HISTORIES = Path(__file__).parents[3] / "shared" / "data" / "histories"
 Kind = Literal["paired", "dedicated", "hosted", "other"]
@@ -28,13 +28,13 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def read_histories(folder: Path = HISTORIES) -> Iterator[tuple[str, Series]]:
+def read_histories(folder: Path = HISTORIES) -> Iterator[tuple[str, WatchedSeries]]:
     """Yield the name of each source, and each of its series."""
     for source in KINDS:
-        nights: dict[str, list[Night]] = {}
+        nights: dict[str, list[WatchedNight]] = {}
         with (folder / f"{source}.csv").open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                night = Night(
+                night = WatchedNight(
                     order=int(row["order"]),
                     value=_number(row["value"]),
                     reference=_number(row["ref"]),
@@ -44,7 +44,7 @@ def read_histories(folder: Path = HISTORIES) -> Iterator[tuple[str, Series]]:
             yield source, series_of(f"{source}/{name}", each)
 
 
-def levels_of(series: Series) -> list[float]:
+def levels_of(series: WatchedSeries) -> list[float]:
     """Return the levels of the nights that have one."""
     scale = series.scale
     levels = []
@@ -55,7 +55,7 @@ def levels_of(series: Series) -> list[float]:
     return levels
 
 
-def values_of(series: Series) -> list[float]:
+def values_of(series: WatchedSeries) -> list[float]:
     """Return positive values for tools that take no logarithms.
 
     Those of a series of differences are moved, so that the smallest one is as large as their range.

@@ -15,7 +15,7 @@ from bench.watch.histories import KINDS, Kind, levels_of, values_of
 from bench.watch.nightly import Found
 from bench.watch.offline import Hindsight, detections, evident_steps, is_stray, look_back
 from bench.watch.worlds import CLEAN_NIGHTS, STEP_NIGHTS, Floats, Noise, add_step, simulate
-from schedperf.history.series import Night, Series
+from schedperf.history.series import WatchedNight, WatchedSeries
 
 OURS = "schedperf"
 NIGHTS_PER_YEAR = 365
@@ -24,7 +24,7 @@ YEARS = 4
 SOON = 14
 
 # Levels of series without lost nights, shape (series, nights).
-Finder = Callable[[Sequence[Series]], list[list[Found]]]
+Finder = Callable[[Sequence[WatchedSeries]], list[list[Found]]]
 
 
 class Quiet(Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def measure_detection(tool: str, cell: Cell, series: int, seed: int) -> Detectio
 
 
 def measure_histories(
-    tool: str, histories: Sequence[tuple[str, Series]]
+    tool: str, histories: Sequence[tuple[str, WatchedSeries]]
 ) -> Mapping[str, RealScore]:
     """Return the score of a tool for each source of real series."""
     found = finders(packaged=True)[tool]([series for _, series in histories])
@@ -184,16 +184,16 @@ def add_scores(scores: Sequence[RealScore]) -> RealScore:
     )
 
 
-def _run_packaged(tool: str, series: Sequence[Series]) -> list[list[Found]]:
+def _run_packaged(tool: str, series: Sequence[WatchedSeries]) -> list[list[Found]]:
     return run_packaged(tool, [values_of(each) for each in series])
 
 
-def _as_series(levels: Floats, name: str) -> list[Series]:
+def _as_series(levels: Floats, name: str) -> list[WatchedSeries]:
     return [
         rules.series_of(
             f"{name} {index}",
             [
-                Night(order=order, value=math.exp(level), reference=1.0)
+                WatchedNight(order=order, value=math.exp(level), reference=1.0)
                 for order, level in enumerate(row.tolist())
             ],
         )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.watch.nightly import Found
-from schedperf.history.series import Night, Series, SeriesKey
+from schedperf.history.series import SeriesKey, WatchedNight, WatchedSeries
 from schedperf.history.watch.nights import watch_series
 
 Floats = NDArray[np.float64]
@@ -27,13 +27,13 @@ RUSTC_FEWEST = 10
 RUSTC_IQRS = 3.0
 
 
-def series_of(name: str, nights: Sequence[Night]) -> Series:
+def series_of(name: str, nights: Sequence[WatchedNight]) -> WatchedSeries:
     """Return a series with a name."""
     key = SeriesKey(machine_class="", tree="", workload=name, point="", metric="value")
-    return Series(key=key, unit="", better="unknown", nights=tuple(nights))
+    return WatchedSeries(key=key, unit="", better="unknown", nights=tuple(nights))
 
 
-def watch(series: Series) -> list[Found]:
+def watch(series: WatchedSeries) -> list[Found]:
     """Return the alarms of the watch of this project; nights without a level are not counted."""
     scale = series.scale
     measured = [night.order for night in series.nights if not scale.is_lost(night)]

@@ -27,22 +27,36 @@ _WIDEST = 60
 @STORE
 @JSON
 @limit_option(40, "series")
-def list_(*, store: str, as_json: bool, limit: int) -> None:
+@click.option("--open", "is_open", is_flag=True,
+              help="List the steps about which something is left to be done.")  # fmt: skip
+@click.option("--direction", type=click.Choice(["worse", "better", "higher", "lower"]),
+              help="With --open: list only steps in this direction.")  # fmt: skip
+def list_(*, store: str, as_json: bool, limit: int, is_open: bool, direction: str | None) -> None:
     """List the series, with their change now and their noise.
 
     The change is that of new / reference, mean of the last seven nights. The smallest step is
     detected with a power of 80%: in one night, and in the mean of seven.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.history.questions.listing import list_series  # noqa: PLC0415
+    from schedperf.history.questions.listing import list_open, list_series  # noqa: PLC0415
 
+    if direction is not None and not is_open:
+        raise click.UsageError("--direction: only with --open; add it")
+    if is_open:
+        _answer(
+            store,
+            lambda history: list_open(history, direction),
+            lambda text, found: text.draw_steps(found, limit),
+            as_json=as_json,
+        )
+        return
     _answer(store, list_series, lambda text, found: text.draw_list(found, limit), as_json=as_json)
 
 
 @click.command()
 @STORE
 @JSON
-@click.option("--since", metavar="DATE", help="Show only nights from this date.")
+@click.option("--since", metavar="DATE", help="Show only nights from this date, e.g. 30d.")
 @limit_option(60, "nights")
 @click.argument("series", metavar="SERIES")
 def show(*, store: str, as_json: bool, since: str | None, limit: int, series: str) -> None:
@@ -63,23 +77,41 @@ def show(*, store: str, as_json: bool, since: str | None, limit: int, series: st
 @click.command()
 @STORE
 @JSON
-@click.option("--nights", metavar="N", type=click.IntRange(min=2), default=7, show_default=True,
-              help="Compare the last N nights up to each date.")  # fmt: skip
-@limit_option(40, "series")
+@click.option("--nights", metavar="N", type=click.IntRange(min=1),
+              help="Compare the last N nights up to each date.  "
+                   "[default: 7, or the days between the dates if fewer]")  # fmt: skip
+@click.option("--reference", "of_reference", is_flag=True,
+              help="Compare the reference kernel with itself, which shows drift.")  # fmt: skip
+@click.option("--repo", metavar="DIR", type=click.Path(path_type=Path),
+              help="List the commits between the new kernels, from this repository.")  # fmt: skip
+@limit_option(40, "series, or commits,")
 @click.argument("before", metavar="DATE")
-@click.argument("after", metavar="DATE")
-def diff(*, store: str, as_json: bool, nights: int, limit: int, before: str, after: str) -> None:
+@click.argument("after", metavar="[DATE]", required=False)
+def diff(
+    *,
+    store: str,
+    as_json: bool,
+    nights: int | None,
+    of_reference: bool,
+    repo: Path | None,
+    limit: int,
+    before: str,
+    after: str | None,
+) -> None:
     """Compare two dates: changes of new / reference with 95% CI.
 
-    A series without references shows the change of its values, which the drift of the machine may
-    cause.
+    DATE is 2026-10-30, yesterday, or 30d for 30 days before the last night. The second one is the
+    last night if it is not given. A series without references shows the change of its values,
+    which the drift of the machine may cause.
     """
     from schedperf.history.questions.change import compare_times  # noqa: PLC0415 # as above
 
     _answer(
         store,
-        lambda history: compare_times(history, before, after, nights),
-        lambda text, found: text.draw_changes(found, f"{before} to {after}", limit),
+        lambda history: compare_times(
+            history, before, after, nights, of_reference=of_reference, repository=repo
+        ),
+        lambda text, found: text.draw_times(found, limit),
         as_json=as_json,
     )
 
@@ -98,13 +130,16 @@ def noise(*, store: str, as_json: bool, limit: int) -> None:
 @click.command()
 @STORE
 @JSON
+@limit_option(40, "rows of each table")
 @click.argument("step", metavar="STEP")
-def why(*, store: str, as_json: bool, step: str) -> None:
-    """Show every decision about a step, with its numbers."""
+def why(*, store: str, as_json: bool, limit: int, step: str) -> None:
+    """Show the decisions about a step, and what else moved with it."""
+    from schedperf.history.questions.explain import explain_step  # noqa: PLC0415 # as above
+
     _answer(
         store,
-        lambda history: history.step_changes(step),
-        lambda text, found: text.draw_step_changes(step, found),
+        lambda history: explain_step(history, step),
+        lambda text, found: text.draw_explained(found, limit),
         as_json=as_json,
     )
 

@@ -28,6 +28,9 @@ _FAILED = 2
 @click.option("--reference", "references", metavar="NAME", multiple=True,
               help="Take sides or bundles with this name as the reference kernel.  "
                    "[default: base of each ab recording]")  # fmt: skip
+@click.option("--chain", "is_chain", is_flag=True,
+              help="Take the runs as those of a chain night: the reference kernel (base) beside "
+                   "the next one (new).")  # fmt: skip
 @click.option("--fact", "facts", metavar="KEY=VALUE", multiple=True,
               help="Store a fact about what is added; it becomes a column of queries.")  # fmt: skip
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True,
@@ -38,6 +41,7 @@ def add(
     no_keep: bool,
     night: str | None,
     references: tuple[str, ...],
+    is_chain: bool,
     facts: tuple[str, ...],
     paths: tuple[Path, ...],
 ) -> int:
@@ -59,6 +63,7 @@ def add(
         keep=not no_keep,
         night=_parse_night(night),
         references=references,
+        is_chain=is_chain,
         facts=dict(map(_parse_fact, facts)),
     )
     found = find_sources(paths)

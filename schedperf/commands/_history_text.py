@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the answers of ``schedperf history`` as text."""
 
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 
 from schedperf.commands._outputs import draw_for_stdout
 from schedperf.history.nightly import Suspected, Together
-from schedperf.history.periods import Change as PeriodChange
-from schedperf.history.periods import Reason
-from schedperf.history.questions.change import Change
-from schedperf.history.questions.listing import Listed
+from schedperf.history.questions.change import NewKernels, Times
+from schedperf.history.questions.explain import Explained
+from schedperf.history.questions.levels import LevelChange
+from schedperf.history.questions.listing import Listed, SeriesStep
 from schedperf.history.questions.noise import Noise
 from schedperf.history.questions.records import Night, Series, Step, StepChange
 from schedperf.history.questions.timeline import Timeline
@@ -27,22 +31,25 @@ from schedperf_reports.blocks import (
     Table,
     Text,
 )
+from schedperf_reports.history.words import (
+    HASH_DIGITS,
+    REASONS,
+    describe_change,
+    describe_series,
+    describe_step,
+)
 
-_REASONS: Mapping[Reason, str] = {
-    "environment": "other settings of the machine",
-    "parser": "another version of the parser",
-    "workload": "other programs of the workload",
-    "reference": "another reference kernel",
-    "serviced": "the machine was serviced",
-    "reference-step": "a step of the reference kernel",
-}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _LOST = "·"
 _NOTHING = "-"
 _LONGEST_NAME = 40
 _PLOT_COLUMNS = 36
-_HASH_DIGITS = 12
+# The class of a machine that has a name.
+_DIGITS = re.compile(r"(?<=.)-[0-9a-f]{12}\Z")
 _SEE = "--limit or --json"
+_SEE_DECISIONS = "schedperf history why STEP"
+_OF_REFERENCE = "Change of the reference kernel itself, which is drift of the machine"
+_CHANGES = "Change of new / reference; of the value, for series without reference"
 
 
 def draw_list(listed: Sequence[Listed], limit: int) -> str:
@@ -50,18 +57,19 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
     has_steps = any(each.step for each in listed)
     columns = (
         Column(title="key", code=True),
-        Column(title="machine", priority=6),
+        Column(title="machine"),
         Column(title="result"),
         Column(title="nights", align="right", priority=4),
         Column(title="change", align="right"),
-        Column(title="smallest step", align="right", priority=1),
-        *([Column(title="state", priority=2)] if has_steps else []),
+        Column(title="smallest step", align="right", priority=2),
+        *([Column(title="state", priority=1)] if has_steps else []),
         Column(title="last nights", priority=3),
     )
+    names = _machine_names(each.series for each in listed)
     rows = tuple(
         _cells(
             each.series.key,
-            _machine(each.series),
+            names[each.series.key],
             each.series.name,
             str(each.noise.nights),
             _scaled(each.now, is_log=each.noise.is_log),
@@ -78,11 +86,49 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
     return draw_for_stdout(f"{len(listed)} series", [table], see=_SEE)
 
 
+def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
+    """Return the table of ``history list --open``."""
+    table = _steps_table("Open steps, by their first night", steps, limit)
+    return draw_for_stdout(
+        f"{len(steps)} open step{'s' * (len(steps) != 1)}",
+        [table] if steps else [],
+        see=_SEE_DECISIONS,
+    )
+
+
+def _steps_table(caption: str, steps: Sequence[SeriesStep], limit: int) -> Table:
+    columns = (
+        Column(title="step", code=True),
+        Column(title="machine", priority=1),
+        Column(title="result"),
+        Column(title="since"),
+        Column(title="", priority=2),
+        Column(title="change", align="right"),
+        Column(title="95% CI", align="right", priority=4),
+        Column(title="state", priority=3),
+    )
+    names = _machine_names(each.series for each in steps)
+    rows = tuple(
+        _cells(
+            each.step.id,
+            names[each.series.key],
+            each.series.name,
+            each.step.night,
+            each.step.direction,
+            _scaled(each.step.change, is_log=True),
+            _interval(each.step.ci_low, each.step.ci_high, is_log=True),
+            each.step.state,
+        )
+        for each in steps
+    )
+    return Table(caption=caption, columns=columns, rows=rows, limit=limit)
+
+
 def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
     """Return the table of ``history noise``."""
     columns = (
         Column(title="key", code=True),
-        Column(title="machine", priority=4),
+        Column(title="machine"),
         Column(title="result"),
         Column(title="nights", align="right", priority=2),
         Column(title="lost", align="right", priority=3),
@@ -91,10 +137,11 @@ def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
         Column(title="sd of boots", align="right", priority=1),
         Column(title="A/A", align="right", priority=3),
     )
+    names = _machine_names(each.series for each in ranked)
     rows = tuple(
         _cells(
             each.series.key,
-            _machine(each.series),
+            names[each.series.key],
             each.series.name,
             str(each.nights),
             str(each.lost),
@@ -114,18 +161,21 @@ def draw_noise(ranked: Sequence[Noise], limit: int) -> str:
     return draw_for_stdout(f"Noise of {len(ranked)} series", [table], see=_SEE)
 
 
-def draw_changes(changes: Sequence[Change], span: str, limit: int) -> str:
-    """Return the table of ``history diff``.
+def draw_times(times: Times, limit: int) -> str:
+    """Return the screen of ``history diff``."""
+    caption = _OF_REFERENCE if times.of_reference else _CHANGES
+    blocks = [
+        *_change_blocks(times.changes, caption, limit),
+        *_difference_blocks(times.changes),
+        *(block for each in times.kernels for block in _kernel_blocks(each, limit)),
+    ]
+    return draw_for_stdout(f"Changes from {times.before} to {times.after}", blocks, see=_SEE)
 
-    :param span: the two dates
-    """
-    return draw_for_stdout(f"Changes from {span}", [*_change_blocks(changes, limit)], see=_SEE)
 
-
-def _change_blocks(changes: Sequence[Change], limit: int) -> Iterator[Block]:
+def _change_blocks(changes: Sequence[LevelChange], caption: str, limit: int) -> Iterator[Block]:
     columns = (
-        Column(title="key", code=True, priority=2),
-        Column(title="machine", priority=4),
+        Column(title="key", code=True, priority=4),
+        Column(title="machine"),
         Column(title="result"),
         Column(title="change", align="right"),
         Column(title="95% CI", align="right"),
@@ -133,21 +183,21 @@ def _change_blocks(changes: Sequence[Change], limit: int) -> Iterator[Block]:
         Column(title="nights", align="right", priority=1),
         Column(title=""),
     )
+    names = _machine_names(each.series for each in changes)
     rows = tuple(
         _cells(
             each.series.key,
-            _machine(each.series),
+            names[each.series.key],
             each.series.name,
             _scaled(each.change, is_log=each.is_log),
             _interval(each.ci_low, each.ci_high, is_log=each.is_log),
             _NOTHING if each.q is None else f"{each.q:.2g}",
             f"{each.nights_before}+{each.nights_after}",
-            each.word if each.is_paired else f"{each.word} (no reference)",
+            _word(each),
         )
         for each in changes
         if each.why is None
     )
-    caption = "Change of new / reference; of the value, for series without reference"
     if rows:
         yield Table(caption=caption, columns=columns, rows=rows, limit=limit)
     left_out = Counter(each.why for each in changes if each.why is not None)
@@ -155,6 +205,39 @@ def _change_blocks(changes: Sequence[Change], limit: int) -> Iterator[Block]:
         items = (Item(text=f"{number} series: {why}") for why, number in left_out.most_common())
         yield Text(text="Not compared:")
         yield Items(items=tuple(items))
+
+
+def _difference_blocks(changes: Sequence[LevelChange]) -> Iterator[Block]:
+    """Yield what else differs between the times, by machine."""
+    names = _machine_names(each.series for each in changes)
+    differing = Counter(
+        (names[each.series.key], each.series.workload, reason)
+        for each in changes
+        for reason in each.differs
+    )
+    if differing:
+        items = (
+            Item(text=clean_line(f"{REASONS[reason]}: {workload} on {machine}, {number} series"))
+            for (machine, workload, reason), number in sorted(differing.items())
+        )
+        yield Text(text="Also changed between the dates:")
+        yield Items(items=tuple(items))
+
+
+def _kernel_blocks(kernels: NewKernels, limit: int) -> Iterator[Block]:
+    """Yield the range of the new kernels, and its commits."""
+    before, after = (clean_line(each)[:HASH_DIGITS] for each in (kernels.before, kernels.after))
+    tree = clean_line(cut(kernels.tree, _LONGEST_NAME))
+    words = f"New kernels{f' of {tree}' if tree else ''}: {before}..{after}"
+    if kernels.commits is None:
+        yield Text(text=words)
+        return
+    yield Text(text=f"{words}, {len(kernels.commits)} commits")
+    shown = kernels.commits[:limit]
+    items = [Item(text=clean_line(f"{each.short} {each.subject}")) for each in shown]
+    if len(shown) < len(kernels.commits):
+        items.append(Item(text=f"{len(kernels.commits) - len(shown)} earlier ones (--limit)"))
+    yield Items(items=tuple(items))
 
 
 def draw_timeline(timeline: Timeline, limit: int) -> str:
@@ -184,16 +267,29 @@ def _describe_suspected(found: Suspected) -> str:
     )
 
 
-def draw_step_changes(step: str, changes: Sequence[StepChange]) -> str:
+def draw_explained(explained: Explained, limit: int) -> str:
     """Return the screen of ``history why``."""
+    return draw_for_stdout(
+        f"Step {explained.step.id}", [*_explained_blocks(explained, limit)], see=_SEE
+    )
+
+
+def _explained_blocks(explained: Explained, limit: int) -> Iterator[Block]:
+    yield Text(text=describe_series(explained.series))
     items = tuple(
         Item(
             text=clean_line(f"{each.at} {each.state}: {each.reason}"),
             detail=_numbers(each),
         )
-        for each in changes
+        for each in explained.decisions
     )
-    return draw_for_stdout(f"Step {step}", [Items(items=items, ordered=True)], see="--json")
+    yield Items(items=items, ordered=True)
+    if len(explained.machines) > 1:
+        caption = f"This result on all machines, from {explained.step.night}"
+        yield from _change_blocks(explained.machines, caption, limit)
+    if explained.together:
+        caption = "Other steps that began within 7 nights of it"
+        yield _steps_table(caption, explained.together, limit)
 
 
 def sparkline(values: Sequence[float | None]) -> str:
@@ -215,11 +311,30 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 def _timeline_blocks(timeline: Timeline, limit: int) -> Iterator[Block]:
     noise = timeline.noise
-    yield Text(text=_describe(timeline.series))
+    yield Text(text=describe_series(timeline.series))
     yield Text(text=", ".join(_noise_words(noise)))
+    if timeline.drift is not None:
+        yield Text(text=_drift_words(timeline.drift))
     if timeline.steps:
         yield Items(items=tuple(map(_step, timeline.steps)))
+    names = {night.position: night.night for night in timeline.nights}
+    changes = tuple(
+        Item(text=f"{names[each.order]}: {describe_change(each)}")
+        for each in timeline.changes
+        if each.order in names
+    )
+    if changes:
+        yield Items(items=changes)
     yield _plot(timeline, limit)
+
+
+def _drift_words(drift: LevelChange) -> str:
+    """Return how the reference kernel itself changed, which is drift of the machine."""
+    if drift.change is None:
+        return f"reference kernel in 30 days: unknown, {drift.why}"
+    change = _scaled(drift.change, is_log=drift.is_log)
+    interval = _interval(drift.ci_low, drift.ci_high, is_log=drift.is_log)
+    return f"reference kernel in 30 days: {change} {interval}"
 
 
 def _noise_words(noise: Noise) -> Iterator[str]:
@@ -245,9 +360,12 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     states = {step.position: step for step in timeline.steps}
     changes = {change.order: change for change in timeline.changes}
     lines = []
+    gaps = _describe_gaps(timeline)
     for night, value in pairs:
+        if gap := gaps.get(night.position):
+            lines.append(DrawingLine(text=f"--- {gap}"))
         if change := changes.get(night.position):
-            lines.append(DrawingLine(text=f"--- {_describe_change(change)}", tone="strong"))
+            lines.append(DrawingLine(text=f"--- {describe_change(change)}", tone="strong"))
         if step := states.get(night.position):
             lines.append(DrawingLine(text=f"--- {step.direction}, {step.state}", tone="strong"))
         lines.append(DrawingLine(text=_line(night, value, timeline, (low, high))))
@@ -258,19 +376,31 @@ def _plot(timeline: Timeline, limit: int) -> Drawing:
     return Drawing(caption=caption, titles=("",), columns=(tuple(lines),))
 
 
-def _describe_change(change: PeriodChange) -> str:
-    """Return what has changed, and whether a baseline period begins."""
-    reasons = ", ".join(_REASONS[each.reason] for each in change.differences)
-    if change.is_break:
-        return f"a baseline period begins: {reasons}"
-    return f"the baseline period goes on: {reasons}"
+def _describe_gaps(timeline: Timeline) -> Mapping[int, str]:
+    """Return what to say before each night that others were lost before.
+
+    Gaps are longer than twice the usual time between nights, or have nights without a result.
+    """
+    dated = [(night.day, night) for night in timeline.nights if night.day is not None]
+    gaps = [
+        (after - before - 1, (first.position, last.position))
+        for (before, first), (after, last) in pairwise(dated)
+    ]
+    usual = median(days for days, _ in gaps) if gaps else 0
+    described = {}
+    for days, (first, last) in gaps:
+        outcomes = [each.outcome for each in timeline.failed if first < each.position < last]
+        if days > 2 * usual + 1 or (days and outcomes):
+            words = f"{days} day{'s' * (days > 1)} without a night"
+            described[last] = clean_line(": ".join((words, *outcomes[:1])))
+    return described
 
 
 def _line(
     night: Night, value: float | None, timeline: Timeline, bounds: tuple[float, float]
 ) -> str:
     low, high = bounds
-    revision = clean_line(night.revision)[:_HASH_DIGITS]
+    revision = clean_line(night.revision)[:HASH_DIGITS]
     if value is None:
         return f"{night.night:<12} {'lost':>9} {'':<{_PLOT_COLUMNS}} {revision}".rstrip()
     share = (value - low) / (high - low) if high > low else 0.5
@@ -284,19 +414,9 @@ def _line(
     return f"{night.night:<12} {shown:>9} {'*':>{mark + 1}}{'':<{_PLOT_COLUMNS - mark}}{revision}"
 
 
-def _describe(series: Series) -> str:
-    unit = f" in {series.unit}" if series.unit else ""
-    better = f", {series.better} is better" if series.better in {"higher", "lower"} else ""
-    where = [f"machine {series.machine_class}"] if series.machine_class else []
-    where += [f"tree {series.tree}"] if series.tree else []
-    return clean_line("; ".join((f"{series.workload}: {series.name}{unit}{better}", *where)))
-
-
 def _step(step: Step) -> Item:
-    change = _NOTHING if step.change is None else signed(step.change)
-    interval = _interval(step.ci_low, step.ci_high, is_log=True)
     return Item(
-        text=clean_line(f"{step.night}: {step.direction}, {change} {interval}, {step.state}"),
+        text=clean_line(f"{step.night}: {describe_step(step)}"),
         detail=f"schedperf history why {step.id}",
     )
 
@@ -305,17 +425,33 @@ def _numbers(change: StepChange) -> str:
     parts = [] if change.change is None else [signed(change.change)]
     if change.ci_low is not None and change.ci_high is not None:
         parts.append(interval_of(change.ci_low, change.ci_high))
-    parts += [] if change.numbers == "{}" else [change.numbers]
-    return clean_line(" ".join((*parts, f"by {change.decided_by}")))
+    parts += [f"by {change.decided_by}"]
+    numbers = json.loads(change.numbers)
+    parts += [f"({', '.join(f'{name} {number:g}' for name, number in numbers.items())})"] * bool(
+        numbers
+    )
+    return clean_line(" ".join(parts))
+
+
+def _word(change: LevelChange) -> str:
+    word = "not significant" if change.word == "no significant change" else change.word
+    return word if change.is_paired else f"{word} (no reference)"
 
 
 def _cells(*texts: str) -> tuple[Cell, ...]:
     return tuple(Cell(text=cut(clean_line(text), _LONGEST_NAME)) for text in texts)
 
 
-def _machine(series: Series) -> str:
+def _machine_names(series: Iterable[Series]) -> Mapping[str, str]:
+    """Return what to call the machine of each series, by its key.
+
+    It is the name that the site gives, if it has one class; the whole class otherwise.
+    """
     # A foreign history has none.
-    return series.machine_class or series.workload
+    by_key = {each.key: each.machine_class or each.workload for each in series}
+    names = {each: _DIGITS.sub("", each) for each in by_key.values()}
+    classes = Counter(names.values())
+    return {key: names[each] if classes[names[each]] == 1 else each for key, each in by_key.items()}
 
 
 def _steps_seen(noise: Noise) -> str:

@@ -29,7 +29,7 @@ def decide_step(
         known = next((each for each in history.steps() if each.id == step), None)
         if known is None:
             shown = clean_line(cut(step, _LONGEST))
-            raise InputError(f"{shown}: unknown step; `schedperf history list` shows steps")
+            raise InputError(f"{shown}: unknown step; `schedperf history list --open` shows steps")
         check_next(step, known.state, state)
         changed = StepChanged(
             step=step,

@@ -9,11 +9,13 @@ only later nights are read. A step that the store knows is not decided again.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import select
 
+from schedperf.history.questions.chains import read_chains
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Night, Series
 from schedperf.history.questions.records import Step as StoredStep
@@ -77,32 +79,25 @@ class _Watched(NamedTuple):
 
 def _watch(history: History) -> Iterator[_Watched]:
     """Watch the nights since the last time; yield the series that have some."""
-    services = read_services(history)
+    services, chains = read_services(history), read_chains(history)
     by_key = {series.key: series for series in history.series()}
     with history.database.transaction() as connection:
         watched = read_watched(connection)
     for number, key, nights in history.unwatched_nights():
         series, before = by_key[key], watched.get(number)
-        serviced = services.get(series.machine_class, ())
+        convert = partial(
+            to_watched,
+            series,
+            services=services.get(series.machine_class, ()),
+            chain_nights=chains.get(key, ()),
+        )
         if before is None:
-            update = watch_series(to_watched(series, nights, serviced))
+            update = watch_series(convert(nights))
         else:
-            update = _continue(history, series, before, nights, serviced)
+            update = continue_watch(before, convert(nights, before=before.state)) or watch_series(
+                convert(history.nights(series))
+            )
         yield _Watched(number, series, update)
-
-
-def _continue(
-    history: History,
-    series: Series,
-    before: Update,
-    nights: Sequence[Night],
-    serviced: Sequence[int],
-) -> Update:
-    """Return an update after later nights."""
-    later = to_watched(series, nights, serviced, since=before.state.order)
-    return continue_watch(before, later) or watch_series(
-        to_watched(series, history.nights(series), serviced)
-    )
 
 
 def _find_new(history: History, watched: Iterable[_Watched]) -> tuple[Together, ...]:

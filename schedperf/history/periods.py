@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from schedperf.history.series import Conditions, Night
+from schedperf.history.series import Conditions, WatchedNight
 
 Reason = Literal["environment", "parser", "workload", "reference", "serviced", "reference-step"]
 
@@ -49,7 +49,7 @@ class Change(Struct, frozen=True, kw_only=True):
     reference_shift: float | None = None
 
 
-def find_differences(before: Conditions, night: Night) -> tuple[Difference, ...]:
+def find_differences(before: Conditions, night: WatchedNight) -> tuple[Difference, ...]:
     """Return what a night has changed; a condition that is not recorded is unchanged.
 
     :param before: the last recorded conditions

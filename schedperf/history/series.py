@@ -59,8 +59,8 @@ class Chain(Struct, frozen=True, kw_only=True):
     sd: float
 
 
-class Night(Struct, frozen=True, kw_only=True):
-    """One night of a series.
+class WatchedNight(Struct, frozen=True, kw_only=True):
+    """One night of a series, as the watch takes it; ``questions/records.py`` has the stored one.
 
     :param order: increases from night to night; nights of other series of the machine have the same
     :param value: of the new kernel, in the unit of the series; None if it was not measured
@@ -104,7 +104,7 @@ class Scale(Struct, frozen=True, kw_only=True):
     is_paired: bool
     is_log: bool
 
-    def with_night(self, night: Night) -> "Scale":
+    def with_night(self, night: WatchedNight) -> "Scale":
         """Return the scale of a series that has this night, too."""
         return Scale(
             is_paired=self.is_paired or night.reference is not None,
@@ -122,7 +122,7 @@ class Scale(Struct, frozen=True, kw_only=True):
         level = self.level(value)
         return level - self.level(reference) if self.is_paired and reference is not None else level
 
-    def is_lost(self, night: Night) -> bool:
+    def is_lost(self, night: WatchedNight) -> bool:
         """Return whether a night has no level."""
         return night.value is None or (self.is_paired and night.reference is None)
 
@@ -130,7 +130,7 @@ class Scale(Struct, frozen=True, kw_only=True):
 EMPTY = Scale(is_paired=False, is_log=True)
 
 
-def scale_of(nights: Iterable[Night]) -> Scale:
+def scale_of(nights: Iterable[WatchedNight]) -> Scale:
     """Return the scale of a series with these nights."""
     scale = EMPTY
     for night in nights:
@@ -138,8 +138,8 @@ def scale_of(nights: Iterable[Night]) -> Scale:
     return scale
 
 
-class Series(Struct, frozen=True, kw_only=True):
-    """The nights of one result, oldest first.
+class WatchedSeries(Struct, frozen=True, kw_only=True):
+    """The nights of one result as the watch takes them, oldest first.
 
     :param better: which direction is an improvement
     """
@@ -147,7 +147,7 @@ class Series(Struct, frozen=True, kw_only=True):
     key: SeriesKey
     unit: str
     better: Better
-    nights: tuple[Night, ...]
+    nights: tuple[WatchedNight, ...]
 
     def __post_init__(self) -> None:
         """Raise InputError unless each night is later than the one before."""

@@ -203,6 +203,29 @@ class Repository:
             for (commit, *parents), subject in zip(hashes, fields[1::2], strict=True)
         ]
 
+    def has(self, ref: str) -> bool:
+        """Return whether a name or hash is that of a commit here."""
+        try:
+            self.resolve(ref)
+        except InputError:
+            return False
+        return True
+
+    def between(self, base: str, head: str) -> list[Commit]:
+        """Return the commits of ``head`` that ``base`` lacks, newest first, without merges.
+
+        The history may have been rebased between both.
+
+        :raises InputError: a commit is unknown, or there are more than 20,000 commits
+        """
+        span = f"{self.resolve(base)}..{self.resolve(head)}"
+        log = self._log("--no-merges", f"--max-count={MOST_COMMITS + 1}", span)
+        if len(log) > MOST_COMMITS:
+            raise InputError(
+                f"{base}..{head}: more than {MOST_COMMITS} commits; name a shorter range"
+            )
+        return [commit for commit, _ in log]
+
     def touching(self, base: str, head: str, paths: Sequence[str]) -> set[str]:
         """Return the hashes of the commits of :meth:`series` that change one of these paths.
 

@@ -1,158 +1,176 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare two times of a history: the change of new / reference between them, with intervals.
+"""Compare two times of a history: the changes of all series between them, with intervals.
 
-Each time is the last nights up to a date. The unit of replication is the night; the two groups of
-nights are compared by Welch's test, and the p values are corrected over all series.
+Each time is the last nights up to a date; the p values are corrected over all series.
 """
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Literal
+from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.history.questions.chains import read_chains
 from schedperf.history.questions.history import History
-from schedperf.history.questions.records import Analysed, Night, Series
+from schedperf.history.questions.levels import LevelChange, Levels, Word
+from schedperf.history.questions.noise import WEEK
+from schedperf.history.questions.records import Night
+from schedperf.inputs.git import Commit, Repository
 from schedperf.model.errors import InputError
-from schedperf.stats import false_discovery, welch_difference
+from schedperf.model.text import clean_line, cut
+from schedperf.stats import false_discovery
 
-# Nights of each time.
-WEEK = 7
-# Values of a group that an interval needs.
-_FEWEST = 2
 # A time needs a night within so many days before it.
 _LATEST_DAYS = 31
 _DISCOVERED = 0.05
-Word = Literal["worse", "better", "higher", "lower", "no significant change", "unknown"]
+_LONGEST = 60
+_DAYS = re.compile(r"\A[0-9]{1,5}d\Z")
 
 
-class Change(Struct, frozen=True, kw_only=True):
-    """The change of a series between two times.
+class NewKernels(Struct, frozen=True, kw_only=True):
+    """The last new kernels of both times, which some series have in common.
 
-    :param nights_before: nights of the first time
-    :param change: of new / reference, or of the value if ``is_paired`` is false; a fraction, or a
-        difference in the unit if ``is_log`` is false; None if it cannot be stated
-    :param ci_low: lower end of its 95% CI
-    :param q: p value after multiple-testing correction
-    :param why: why nothing is stated; None if something is
+    :param commits: those that the second one has and the first one lacks, newest first; None
+        without a repository that has both
     """
 
-    series: Series
-    is_paired: bool
-    is_log: bool
-    nights_before: int
-    nights_after: int
-    change: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None
-    q: float | None
-    word: Word
-    why: str | None
+    tree: str
+    before: str
+    after: str
+    commits: tuple[Commit, ...] | None
 
 
-def parse_date(text: str) -> int:
+class Times(Struct, frozen=True, kw_only=True):
+    """Two times of a history.
+
+    :param before: the first date, as 2026-10-30
+    :param of_reference: whether the changes are those of the reference kernel
+    :param changes: of all series: first those that are significant, and largest
+    :param kernels: new kernels of the second time that differ from those of the first
+    """
+
+    before: str
+    after: str
+    of_reference: bool
+    changes: tuple[LevelChange, ...]
+    kernels: tuple[NewKernels, ...]
+
+
+def last_day(nights: Iterable[Sequence[Night]]) -> int | None:
+    """Return the day of the last night of all series; None if no night has a date."""
+    days = (each[-1].day for each in nights if each)
+    return max((day for day in days if day is not None), default=None)
+
+
+def parse_day(text: str, last: int | None) -> int:
     """Return a date as days since the year 1.
 
-    :raises InputError: it is not a date
+    :param text: a date, "yesterday", or days before the last night: "30d"
+    :param last: day of the last night
+    :raises InputError: it is not a date, or no night has one
     """
+    if text == "yesterday" or _DAYS.match(text):
+        if last is None:
+            raise _undated(text)
+        return max(1, last - (1 if text == "yesterday" else int(text[:-1])))
     try:
         return date.fromisoformat(text).toordinal()
     except ValueError:
-        raise InputError(f"{text}: invalid date (expected e.g. 2026-10-30)") from None
+        shown = clean_line(cut(text, _LONGEST))
+        raise InputError(
+            f"{shown}: invalid date (expected e.g. 2026-10-30, yesterday, or 30d for 30 days "
+            "before the last night)"
+        ) from None
 
 
 def compare_times(
-    history: History, before: str, after: str, nights: int = WEEK
-) -> tuple[Change, ...]:
-    """Return the changes of all series: first those that are significant, and largest.
+    history: History,
+    before: str,
+    after: str | None = None,
+    nights: int | None = None,
+    *,
+    of_reference: bool = False,
+    repository: Path | None = None,
+) -> Times:
+    """Return the changes of all series between two times.
 
-    :param before: a date: 2026-10-30
-    :param nights: how many nights up to a date are compared
-    :raises InputError: a date is invalid, or the second is not after the first
+    :param before: a date, as :func:`parse_day` takes it
+    :param after: None for the last night
+    :param nights: how many nights up to a date are compared; None for 7, or the number of days
+        between the dates if that is smaller
+    :param of_reference: whether to compare the reference kernel with itself: drift of the machine
+    :param repository: names the commits between the kernels; None to leave them out
+    :raises InputError: a date is invalid, the second is not after the first, or the repository
+        cannot be read
     """
-    first, second = parse_date(before), parse_date(after)
-    if first >= second:
-        raise InputError(
-            f"{after}: not after {before} (expected the earlier date first); exchange them"
-        )
     by_key = history.all_nights()
-    found = [
-        _compare(each, by_key[each.key], (first, second), nights)
-        for each in history.series()
-        if each.key in by_key
-    ]
-    return tuple(sorted(_correct(found), key=_rank))
-
-
-def _rank(change: Change) -> tuple[bool, bool, float]:
-    is_significant = change.q is not None and change.q < _DISCOVERED
-    return change.change is None, not is_significant, -abs(change.change or 0.0)
-
-
-def _compare(
-    series: Series, nights: Sequence[Night], times: tuple[int, int], number: int
-) -> Change:
-    groups = [_up_to(nights, time, number) for time in times]
-    analysed = Analysed.of(nights)
-    values = [Analysed.of(group).measured for group in groups]
-    shown = Change(
-        series=series,
-        is_paired=analysed.is_paired,
-        is_log=analysed.is_log,
-        nights_before=len(values[0]),
-        nights_after=len(values[1]),
-        change=None,
-        ci_low=None,
-        ci_high=None,
-        p=None,
-        q=None,
-        word="unknown",
-        why=_why_not(groups, values, is_paired=analysed.is_paired),
-    )
-    if shown.why is not None:
-        return shown
-    found = welch_difference(values[0], values[1])
-    scale = math.expm1 if analysed.is_log else float
-    return replace(
-        shown,
-        change=None if found.difference is None else scale(found.difference),
-        ci_low=None if found.ci_low is None else scale(found.ci_low),
-        ci_high=None if found.ci_high is None else scale(found.ci_high),
-        p=found.p,
+    chains = read_chains(history)
+    first, second = _parse_days(before, after, last_day(by_key.values()))
+    number = nights or min(WEEK, second - first)
+    changes = []
+    for series in history.series():
+        if series.key in by_key:
+            of_series = chains.get(series.key, ())
+            levels = Levels(series, by_key[series.key], of_series, of_reference=of_reference)
+            changes.append(compare_days(levels, first, second, number))
+    return Times(
+        before=date.fromordinal(first).isoformat(),
+        after=date.fromordinal(second).isoformat(),
+        of_reference=of_reference,
+        changes=tuple(sorted(correct(changes), key=_rank)),
+        kernels=_kernels(changes, repository),
     )
 
 
-def _up_to(nights: Sequence[Night], day: int, number: int) -> list[Night]:
-    """Return the last nights with a value up to a day; lost nights are left out."""
-    return [
-        night
-        for night in nights
-        if night.new is not None and night.day is not None and day - _LATEST_DAYS < night.day <= day
-    ][-number:]
-
-
-def _why_not(
-    groups: Sequence[Sequence[Night]], values: Sequence[Sequence[float]], *, is_paired: bool
-) -> str | None:
-    for group, time in zip(values, ("first", "second"), strict=True):
-        if len(group) < _FEWEST:
-            return (
-                f"{len(group)} nights in the {_LATEST_DAYS} days before the {time} date (expected "
-                f"{_FEWEST} or more)"
+def _parse_days(before: str, after: str | None, last: int | None) -> tuple[int, int]:
+    first = parse_day(before, last)
+    if after is not None:
+        second = parse_day(after, last)
+        if first >= second:
+            raise InputError(
+                f"{clean_line(after)}: not after {clean_line(before)} (expected the earlier date "
+                "first); exchange them"
             )
-    if {night.position for night in groups[0]} & {night.position for night in groups[1]}:
-        return "the same nights are before both dates"
-    references = {night.reference_revision for group in groups for night in group} - {None}
-    if is_paired and len(references) > 1:
-        return "the reference kernel was renewed between the dates"
-    return None
+        return first, second
+    if last is None:
+        raise _undated(before)
+    if first >= last:
+        raise InputError(
+            f"{clean_line(before)}: not before the last night (expected an earlier date); choose "
+            "another one"
+        )
+    return first, last
 
 
-def _correct(changes: Sequence[Change]) -> list[Change]:
+def _undated(text: str) -> InputError:
+    return InputError(f"{clean_line(text)}: no night of the history has a date; give two dates")
+
+
+def compare_days(levels: Levels, first: int, second: int, number: int) -> LevelChange:
+    """Return the change of a series between the last nights up to two days."""
+    groups = [levels.up_to(day, number, _LATEST_DAYS) for day in (first, second)]
+    why = next(
+        (
+            f"no night in the {_LATEST_DAYS} days before the {time} date"
+            for group, time in zip(groups, ("first", "second"), strict=True)
+            if not group
+        ),
+        None,
+    )
+    if why is None and {*groups[0]} & {*groups[1]}:
+        why = "the same nights are before both dates"
+    change = levels.compare(*groups)
+    if why is None:
+        return change
+    return replace(change, change=None, ci_low=None, ci_high=None, p=None, why=why)
+
+
+def correct(changes: Sequence[LevelChange]) -> list[LevelChange]:
+    """Return changes with q values and words, corrected for multiple testing."""
     p = np.array([math.nan if each.p is None else each.p for each in changes])
     q = false_discovery(p, np.zeros(len(p), dtype=np.int64)) if len(p) else p
     return [
@@ -161,7 +179,12 @@ def _correct(changes: Sequence[Change]) -> list[Change]:
     ]
 
 
-def _word(change: Change, q: float) -> Word:
+def _rank(change: LevelChange) -> tuple[bool, bool, float]:
+    is_significant = change.q is not None and change.q < _DISCOVERED
+    return change.change is None, not is_significant, -abs(change.change or 0.0)
+
+
+def _word(change: LevelChange, q: float) -> Word:
     if change.change is None:
         return "unknown"
     if math.isnan(q) or q >= _DISCOVERED:
@@ -170,3 +193,23 @@ def _word(change: Change, q: float) -> Word:
     if change.series.better not in {"higher", "lower"}:
         return "higher" if is_higher else "lower"
     return "better" if is_higher == (change.series.better == "higher") else "worse"
+
+
+def _kernels(changes: Iterable[LevelChange], repository: Path | None) -> tuple[NewKernels, ...]:
+    ranges = {
+        (each.series.tree, each.revision_before, each.revision_after)
+        for each in changes
+        if each.revision_before and each.revision_after
+    }
+    opened = None if repository is None else Repository(repository)
+    return tuple(
+        NewKernels(tree=tree, before=before, after=after, commits=_commits(opened, before, after))
+        for tree, before, after in sorted(ranges)
+        if before != after
+    )
+
+
+def _commits(repository: Repository | None, before: str, after: str) -> tuple[Commit, ...] | None:
+    if repository is None or not (repository.has(before) and repository.has(after)):
+        return None
+    return tuple(repository.between(before, after))

@@ -15,7 +15,7 @@ from schedperf.history.store.directory import Directory, is_url, open_directory
 from schedperf.history.store.tables import NIGHT, RESULT, SERIES, STEP, STEP_CHANGE
 from schedperf.history.store.watched import select_unwatched
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line, cut
+from schedperf.model.text import clean_line, cut, list_some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,8 +83,12 @@ class History:
         shown = clean_line(cut(name, _LONGEST))
         if not matches:
             raise InputError(f"{shown}: no such series; `schedperf history list` lists them")
-        some = ", ".join(f"{each.key} {clean_line(each.name)}" for each in matches[:_MOST_MATCHES])
-        raise InputError(f"{shown}: {len(matches)} series ({some}, …); give the key of one")
+        names = [
+            " on ".join(filter(None, (f"{each.key} {each.name}", each.machine_class)))
+            for each in matches
+        ]
+        some = list_some([clean_line(each) for each in names], _MOST_MATCHES)
+        raise InputError(f"{shown}: {len(matches)} series ({some}); give the key of one")
 
     def nights(self, series: Series, since: int | None = None) -> tuple[Night, ...]:
         """Return the nights of a series in their order; lost nights have no value.
@@ -123,7 +127,7 @@ class History:
         :raises InputError: the database cannot be read
         """
         columns = [NIGHT.c[name] for name in Night.__struct_fields__]
-        query = select_unwatched(SERIES.c.id, SERIES.c.key, *columns)
+        query = select_unwatched(*columns, SERIES.c.id, SERIES.c.key)
         with self.database.transaction() as connection:
             rows = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
             for (number, key), of_series in groupby(rows, key=lambda row: (row.id, row.key)):
@@ -134,9 +138,8 @@ class History:
 
         :raises InputError: the database cannot be read
         """
-        columns = [STEP.c[name] for name in Step.__struct_fields__ if name != "series"]
         query = (
-            select(SERIES.c.key.label("series"), *columns)
+            select(*(_STEP_COLUMNS[name] for name in Step.__struct_fields__))
             .join(SERIES, SERIES.c.id == STEP.c.series_id)
             .order_by(STEP.c.position, STEP.c.id)
         )
@@ -150,12 +153,14 @@ class History:
         :raises InputError: no such step
         """
         query = (
-            select(STEP_CHANGE).where(STEP_CHANGE.c.step_id == step).order_by(STEP_CHANGE.c.number)
+            select(*(STEP_CHANGE.c[name] for name in StepChange.__struct_fields__))
+            .where(STEP_CHANGE.c.step_id == step)
+            .order_by(STEP_CHANGE.c.number)
         )
         found = tuple(self._read(StepChange, query))
         if not found:
             shown = clean_line(cut(step, _LONGEST))
-            raise InputError(f"{shown}: no such step; `schedperf history list` shows steps")
+            raise InputError(f"{shown}: no such step; `schedperf history list --open` shows steps")
         return found
 
     def frame(self, series: Series | None = None) -> "pd.DataFrame":
@@ -214,11 +219,11 @@ def open_history(store: Path | str) -> History:
     return History(database, directory)
 
 
-_SERIES = select(
-    SERIES.c.key,
-    SERIES.c.tree,
-    *(RESULT.c[name] for name in Series.__struct_fields__ if name not in {"key", "tree"}),
-).join(RESULT, RESULT.c.id == SERIES.c.result_id)
+_SERIES_COLUMNS = {**dict(RESULT.c), "key": SERIES.c.key, "tree": SERIES.c.tree}
+_SERIES = select(*(_SERIES_COLUMNS[name] for name in Series.__struct_fields__)).join(
+    RESULT, RESULT.c.id == SERIES.c.result_id
+)
+_STEP_COLUMNS = {**dict(STEP.c), "series": SERIES.c.key}
 _NIGHTS = select(*(NIGHT.c[name] for name in Night.__struct_fields__))
 
 
@@ -227,4 +232,6 @@ def _rows(connection: Connection, query: Select[Any]) -> Sequence[Row[Any]]:
 
 
 def _record(kind: type[Record], row: Row[Any]) -> Record:
-    return kind(**{name: getattr(row, name) for name in kind.__struct_fields__})
+    """Return a record of a row, whose first columns are its fields."""
+    # Attributes of rows are slow, and a history has millions of nights.
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=False)))

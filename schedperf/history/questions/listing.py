@@ -35,6 +35,35 @@ class Listed(Struct, frozen=True, kw_only=True):
     recent: tuple[float | None, ...]
 
 
+class SeriesStep(Struct, frozen=True, kw_only=True):
+    """A step, and its series."""
+
+    series: Series
+    step: Step
+
+
+def list_steps(history: History) -> tuple[SeriesStep, ...]:
+    """Return the steps of all series, by their first night.
+
+    :raises InputError: the database cannot be read
+    """
+    series = {each.key: each for each in history.series()}
+    return tuple(SeriesStep(series=series[each.series], step=each) for each in history.steps())
+
+
+def list_open(history: History, direction: str | None = None) -> tuple[SeriesStep, ...]:
+    """Return the steps about which something is left to be done.
+
+    :param direction: "worse", "better", "higher" or "lower"; None for all
+    :raises InputError: the database cannot be read
+    """
+    return tuple(
+        each
+        for each in list_steps(history)
+        if is_open(each.step.state) and direction in {None, each.step.direction}
+    )
+
+
 def list_series(history: History) -> tuple[Listed, ...]:
     """Return all series.
 

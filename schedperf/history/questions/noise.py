@@ -4,19 +4,24 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
 from schedperf.history.questions.history import History
 from schedperf.history.questions.records import Analysed, Night, Series
+from schedperf.history.watch.place import MAD_TO_SD
 from schedperf.stats import least_detectable
+from schedperf.stats.welch import welch_of_variances
 
 # Nights that describe the noise of today.
 WINDOW = 90
 # Nights after a step for the second number.
 WEEK = 7
 FEWEST = 8
+_MOST_SDS = 3.0
+_SIDES = 2
 # Two-sided level of A/A tests.
 _LEVEL = 0.05
 
@@ -97,13 +102,16 @@ def sd_between_nights(values: Sequence[float]) -> float | None:
     """Return the standard deviation of nights, which a step hardly changes; None for too few.
 
     It is the root of half the mean square of successive differences: von Neumann, Kent, Bellinson
-    and Hart, "The mean square successive difference", Ann. Math. Statist. 12 (1941).
+    and Hart, "The mean square successive difference", Ann. Math. Statist. 12 (1941). A difference
+    that is larger than 3 standard deviations counts as 3, by their median, unless that is 0.
 
     :param values: shape (nights,)
     """
     if len(values) < FEWEST:
         return None
-    squares = [(after - before) ** 2 for before, after in pairwise(values)]
+    sizes = [abs(after - before) for before, after in pairwise(values)]
+    largest = _MOST_SDS * MAD_TO_SD * median(sizes) or math.inf
+    squares = [min(size, largest) ** 2 for size in sizes]
     return math.sqrt(math.fsum(squares) / (2 * len(squares)))
 
 
@@ -140,20 +148,13 @@ def _aa_p(night: Night) -> float | None:
 
     Return None for other nights, or if a side has one boot.
     """
-    from scipy import stats  # noqa: PLC0415 # slow to import
-
-    levels = (night.new, night.reference)
-    sds = (night.new_sd, night.reference_sd)
-    boots = (night.new_boots, night.reference_boots)
     if not night.revision or night.revision != night.reference_revision:
         return None
-    if None in levels or None in sds or None in boots or sds == (0.0, 0.0):
+    levels = [each for each in (night.new, night.reference) if each is not None]
+    sides = [*_variances([night])]
+    # A side without two boots has no variance.
+    if len(sides) < len(levels) or len(levels) < _SIDES or not any(each for each, _ in sides):
         return None
-    is_log = night.scale == "log"
-    new, reference = (math.log(each) if is_log else each for each in levels if each is not None)
-    return float(
-        stats.ttest_ind_from_stats(
-            new, sds[0] or 0.0, boots[0] or 0, reference, sds[1] or 0.0, boots[1] or 0,
-            equal_var=False,
-        ).pvalue
-    )  # fmt: skip
+    new, reference = (math.log(each) if night.scale == "log" else each for each in levels)
+    variances, freedom = zip(*sides, strict=True)
+    return welch_of_variances(new - reference, variances, [each + 1 for each in freedom]).p

@@ -48,6 +48,7 @@ class Night(Struct, frozen=True, kw_only=True):
     :param new_sd: standard deviation between boots, of logarithms if the series is positive
     :param reference: level of the reference kernel; None if it was not measured
     :param environment: hash of the settings of the machine; None if unknown
+    :param parser: version of what parsed the output of the workload; None if unknown
     :param program: hash of the programs of the workload; None if unknown
     """
 
@@ -66,6 +67,7 @@ class Night(Struct, frozen=True, kw_only=True):
     reference_revision: str | None
     environment: str | None
     reference_environment: str | None
+    parser: str | None
     program: str | None
     emulated: bool | None
 

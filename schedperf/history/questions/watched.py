@@ -6,31 +6,42 @@ from typing import get_args
 
 from sqlalchemy import select
 
+from schedperf.history.questions.chains import ChainNight, chain_references
 from schedperf.history.questions.history import History
-from schedperf.history.questions.records import Night, Series
-from schedperf.history.series import Conditions, SeriesKey
-from schedperf.history.series import Night as WatchedNight
-from schedperf.history.series import Series as WatchedSeries
+from schedperf.history.questions.records import Analysed, Night, Series
+from schedperf.history.series import Conditions, SeriesKey, WatchedNight, WatchedSeries
 from schedperf.history.store.nights import position_of
 from schedperf.history.store.tables import INPUT, SERVICE
+from schedperf.history.watch.state import State
 from schedperf.model.rows import Better
 
 _BETTER: Sequence[Better] = get_args(Better)
 
 
 def to_watched(
-    series: Series, nights: Sequence[Night], services: Sequence[int], *, since: int | None = None
+    series: Series,
+    nights: Sequence[Night],
+    services: Sequence[int],
+    chain_nights: Sequence[ChainNight],
+    before: State | None = None,
 ) -> WatchedSeries:
     """Return a series as the watch takes it.
 
     Of several new kernels of one night, the last one counts.
 
     :param services: positions of the first nights after a service of the machine
-    :param since: position of the night before these; None if there is none
+    :param chain_nights: those of the series
+    :param before: state of the watch before these nights; None if they are all
     """
     by_position = {night.position: night for night in nights}
+    chains = chain_references(
+        nights,
+        chain_nights,
+        is_log=Analysed.of(nights).is_log if before is None else before.scale.is_log,
+        before=None if before is None else before.conditions.reference,
+    )
     watched = []
-    last = -1 if since is None else since
+    last = -1 if before is None or before.order is None else before.order
     for position, night in sorted(by_position.items()):
         watched.append(
             WatchedNight(
@@ -40,10 +51,12 @@ def to_watched(
                 revision=night.revision or None,
                 conditions=Conditions(
                     environment=night.environment,
+                    parser=night.parser,
                     workload=night.program,
                     reference=night.reference_revision,
                 ),
                 is_serviced=any(last < each <= position for each in services),
+                chain=chains.get(position),
             )
         )
         last = position

@@ -33,6 +33,7 @@ class Options(Struct, frozen=True, kw_only=True):
     :param keep: whether the store keeps a copy of each file
     :param night: night of all runs; None for the date of each recording
     :param references: sides or labels of the reference kernel; () for the base of each recording
+    :param is_chain: whether the runs compare the reference kernel with its successor
     :param facts: facts of all inputs, which take precedence over those of the recordings; these
         take precedence over those of ``facts.toml``
     """
@@ -40,6 +41,7 @@ class Options(Struct, frozen=True, kw_only=True):
     keep: bool = True
     night: str | None = None
     references: tuple[str, ...] = ()
+    is_chain: bool = False
     facts: Mapping[str, str] = {}
 
 
@@ -81,6 +83,12 @@ def add(directory: Directory, found: Found, options: Options, say: Say) -> Count
                 batch = []
         adding.commit(batch)
     adding.add_nights(found.nights)
+    if options.is_chain and len(adding.roles) == 1:
+        [role] = adding.roles
+        say(
+            f"--chain: all bundles are of the {role} kernel (expected the reference kernel and the "
+            "next one); if the other one is not added yet, add it, too, or pass --reference NAME"
+        )
     return adding.counts
 
 
@@ -89,10 +97,11 @@ class _Problem(Struct, frozen=True):
 
 
 class _Adding:
-    """Adds to one store, and counts."""
+    """Adds to one store, and counts; ``roles`` are those of what was added."""
 
     def __init__(self, directory: Directory, options: Options, say: Say) -> None:
         self.counts = Counts()
+        self.roles: set[Role | None] = set()
         self._directory = directory
         self._options = options
         self._say = say
@@ -119,6 +128,7 @@ class _Adding:
                     self._discard(each)
                 elif decision := self._decide(each):
                     known.add(each.content.digest)
+                    self.roles.add(decision.role)
                     decisions.append((decision, each.content))
             writer.commit(decisions)
             self.counts.added += len(decisions)
@@ -222,7 +232,7 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
         kept=options.keep,
         night=night,
         role=role,
-        purpose=source.purpose,
+        purpose="chain" if options.is_chain else source.purpose,
         facts={**facts, **options.facts},
     )
 

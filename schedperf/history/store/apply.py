@@ -42,6 +42,8 @@ from schedperf.history.store.view import make_view
 from schedperf.history.store.watched import forget_watched
 
 Content = Reading | ForeignTable
+# Purpose, night and result of rows that have to be written again.
+_Touched = tuple[str, str, int]
 _MOST_ROWS = 10_000
 
 
@@ -107,7 +109,7 @@ class Applier:
         if container is not None:
             self._supersede(number, container)
             return
-        touched: set[tuple[str, int]] = set()
+        touched: set[_Touched] = set()
         for old in replaced:
             touched |= self._remove_runs(old)
             self._supersede(old, number)
@@ -130,10 +132,16 @@ class Applier:
         )
         at = {(run.workload, run.point) for run in reading.runs}
         of_input = {*ids, *self._catalogue.results_at(machine_class, at)}
-        if added.night is not None and added.purpose == "night":
-            touched |= {(added.night, each) for each in of_input}
-        for night in sorted({night for night, _ in touched}):
-            self._nights.update({result for each, result in touched if each == night}, night)
+        if added.night is not None:
+            touched |= {(added.purpose, added.night, each) for each in of_input}
+        results_of: dict[tuple[str, str], set[int]] = {}
+        for of_purpose, night, result in sorted(touched):
+            results_of.setdefault((of_purpose, night), set()).add(result)
+        for (purpose, night), results in results_of.items():
+            if purpose == "night":
+                self._nights.update(results, night)
+            elif purpose == "chain":
+                self._nights.update_chains(results, night)
 
     def _find_copies(self, number: int, reading: Reading) -> tuple[list[int], int | None]:
         """Find bundles with the same runs: appending to a bundle copies them.
@@ -159,16 +167,14 @@ class Applier:
     def _supersede(self, old: int, new: int) -> None:
         self._connection.execute(update(INPUT).where(INPUT.c.id == old).values(superseded_by=new))
 
-    def _remove_runs(self, number: int) -> set[tuple[str, int]]:
-        """Remove the runs of a bundle; return the nights and results that this changes."""
+    def _remove_runs(self, number: int) -> set[_Touched]:
+        """Remove the runs of a bundle; return what this changes."""
         row = self._connection.execute(select(INPUT).where(INPUT.c.id == number)).one()
         results = select(VALUE.c.result_id).where(VALUE.c.input_id == number).distinct()
         ids = set(self._connection.execute(results).scalars())
         for table in (VALUE, RUN, BOOT):
             self._connection.execute(delete(table).where(table.c.input_id == number))
-        if row.night is None or row.purpose != "night":
-            return set()
-        return {(row.night, each) for each in ids}
+        return set() if row.night is None else {(row.purpose, row.night, each) for each in ids}
 
     def _add_points(self, number: int, content: ForeignTable) -> None:
         ids: dict[str, int] = {}

@@ -28,7 +28,8 @@ _TAIL_BYTES = 4096
 Text = Annotated[str, Meta(max_length=4096)]
 Night = Annotated[str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}(-[0-9]{1,3})?\Z")]
 Role = Literal["reference", "new", "yesterday"]
-Purpose = Literal["night", "retest"]
+# "chain": the reference kernel and its successor, compared in one night.
+Purpose = Literal["night", "retest", "chain"]
 InputKind = Literal["bundle", "table"]
 RequestKind = Literal["night", "retest", "bisect", "revert", "fixed"]
 RequestEnd = Literal["done", "failed", "cancelled"]

@@ -23,7 +23,7 @@ _HEAD_BYTES = 4096
 _STATE = "state.json"
 _LARGEST_STATE_BYTES = 1 << 20
 # Bundles of a night, by the prefix of their names.
-_PURPOSES: Mapping[str, Purpose] = {"night": "night", "retest": "retest"}
+_PURPOSES: Mapping[str, Purpose] = {"night": "night", "retest": "retest", "chain": "chain"}
 _ROLES: Mapping[str, Role] = {"base": "reference", "new": "new", "yesterday": "yesterday"}
 
 

@@ -16,14 +16,15 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
 
+from schedperf.history.store.decisions import Purpose
 from schedperf.history.store.reading import Result
-from schedperf.history.store.tables import BOOT, INPUT, NIGHT, RESULT, SERIES, VALUE
+from schedperf.history.store.tables import BOOT, CHAIN, INPUT, NIGHT, RESULT, SERIES, VALUE
 from schedperf.history.store.watched import forget_watched
 from schedperf.model.rows import digest_of
 from schedperf.stats.welch import variance_of
 
-# Nights of one date are numbered from 1.
-_NIGHTS_OF_A_DATE = 1000
+# Positions of one date; its nights are numbered from 1.
+NIGHTS_OF_A_DATE = 1000
 _DATE = slice(0, 10)
 _NUMBER = slice(11, None)
 KEY_DIGITS = 12
@@ -48,7 +49,7 @@ class Level(Struct, frozen=True, kw_only=True):
 def position_of(night: str) -> int:
     """Return the order of a night: days since the year 1, and its number within the date."""
     number = int(night[_NUMBER] or 1)
-    return date.fromisoformat(night[_DATE]).toordinal() * _NIGHTS_OF_A_DATE + number
+    return date.fromisoformat(night[_DATE]).toordinal() * NIGHTS_OF_A_DATE + number
 
 
 def level_of(boots: Mapping[tuple[int, int], Sequence[float]], *, is_log: bool) -> Level | None:
@@ -154,12 +155,14 @@ def next_id(connection: Connection, table: Table) -> int:
     return (connection.execute(select(func.max(table.c.id))).scalar() or 0) + 1
 
 
+# Columns of a level that a chain has, after the name of the kernel.
+_OF_LEVEL = ("", "_sd", "_boots")
 # Values of the runs of each boot, by input and boot.
 _Boots = dict[tuple[int, int], list[float]]
 
 
 class Nights:
-    """Writes the rows of nights.
+    """Writes the rows of nights, and of chain nights.
 
     :param connection: of the database
     """
@@ -175,12 +178,8 @@ class Nights:
 
         :param results: their ids
         """
-        inputs = self._inputs(night)
-        values = self._values(inputs, results)
-        boots = self._boots(inputs)
         rows = []
-        for result in sorted(results):
-            made = _Night(night, inputs, values.get(result, {}), boots)
+        for result, made in self._reduce(results, night, "night"):
             for tree, revision in made.kernels():
                 series = self._catalogue.series(result, tree)
                 rows.append({"series_id": series, **made.row(tree, revision)})
@@ -196,10 +195,40 @@ class Nights:
         if rows:
             self._connection.execute(insert(NIGHT), rows)
 
-    def _inputs(self, night: str) -> Mapping[int, Row[Any]]:
+    def update_chains(self, results: AbstractSet[int], night: str) -> None:
+        """Write again by which ratio the reference kernel was renewed in a chain night.
+
+        :param results: their ids
+        """
+        rows = [
+            {"result_id": result, **row}
+            for result, made in self._reduce(results, night, "chain")
+            for row in made.chains()
+        ]
+        position = position_of(night)
+        for part in _parts(sorted(results)):
+            self._connection.execute(
+                delete(CHAIN).where(CHAIN.c.position == position, CHAIN.c.result_id.in_(part))
+            )
+            ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part))
+            forget_watched(self._connection, ids, position)
+        if rows:
+            self._connection.execute(insert(CHAIN), rows)
+
+    def _reduce(
+        self, results: AbstractSet[int], night: str, purpose: Purpose
+    ) -> Iterator[tuple[int, "_Night"]]:
+        """Yield the values of each result, from the inputs of a night with one purpose."""
+        inputs = self._inputs(night, purpose)
+        values = self._values(inputs, results)
+        boots = self._boots(inputs)
+        for result in sorted(results):
+            yield result, _Night(night, inputs, values.get(result, {}), boots)
+
+    def _inputs(self, night: str, purpose: Purpose) -> Mapping[int, Row[Any]]:
         query = select(INPUT).where(
             INPUT.c.night == night,
-            INPUT.c.purpose == "night",
+            INPUT.c.purpose == purpose,
             INPUT.c.role.in_(["reference", "new"]),
             INPUT.c.superseded_by.is_(None),
         )
@@ -263,7 +292,7 @@ class _Night:
             if _kernel(self._inputs[key[0]]) == (tree, revision)
         }
         level = level_of(chosen, is_log=self._is_log)
-        programs = {self._inputs[number].program for number, _ in chosen}
+        used = [self._inputs[number] for number, _ in chosen]
         return {
             **self.lost(),
             "revision": revision,
@@ -272,7 +301,8 @@ class _Night:
             "new_boots": level and level.boots,
             "new_runs": level and level.runs,
             "environment": self._environment(chosen),
-            "program": _only(programs),
+            "parser": _only({each.parser for each in used}),
+            "program": _only({each.program for each in used}),
             "emulated": self._is_emulated(chosen),
         }
 
@@ -293,9 +323,25 @@ class _Night:
             "reference_revision": _only(revisions),
             "environment": None,
             "reference_environment": self._environment(self._reference),
+            "parser": None,
             "program": None,
             "emulated": self._is_emulated(self._reference),
         }
+
+    def chains(self) -> Iterator[dict[str, object]]:
+        """Yield the columns of each kernel that was compared with the reference."""
+        for tree, revision in self.kernels():
+            row = self.row(tree, revision)
+            if row["reference"] is not None and row["reference_revision"] != revision:
+                yield {
+                    "position": row["position"],
+                    "previous_revision": row["reference_revision"],
+                    "next_revision": revision,
+                    "night": row["night"],
+                    "scale": row["scale"],
+                    **{f"previous{each}": row[f"reference{each}"] for each in _OF_LEVEL},
+                    **{f"next{each}": row[f"new{each}"] for each in _OF_LEVEL},
+                }
 
     def _of(self, role: str) -> _Boots:
         return {

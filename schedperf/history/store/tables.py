@@ -161,9 +161,29 @@ NIGHT = Table(
     Column("reference_revision", Text),
     Column("environment", Text),
     Column("reference_environment", Text),
+    Column("parser", Text),
     Column("program", Text),
     Column("emulated", Boolean),
     Column("input_id", Integer),
+    sqlite_with_rowid=False,
+)
+
+# A comparison of a reference kernel with its successor.
+CHAIN = Table(
+    "chain",
+    METADATA,
+    Column("result_id", ForeignKey("result.id"), primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("previous_revision", Text, primary_key=True),
+    Column("next_revision", Text, primary_key=True),
+    Column("night", Text, nullable=False),
+    Column("scale", Text, nullable=False),
+    Column("previous", Double, nullable=False),
+    Column("previous_sd", Double),
+    Column("previous_boots", Integer, nullable=False),
+    Column("next", Double, nullable=False),
+    Column("next_sd", Double),
+    Column("next_boots", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -20,7 +20,7 @@ from schedperf.history.periods import (
     find_differences,
     merge_conditions,
 )
-from schedperf.history.series import Chain, Night, Series
+from schedperf.history.series import Chain, WatchedNight, WatchedSeries
 from schedperf.history.watch.levels import add_points, begin_anew, chain_error
 from schedperf.history.watch.place import FEWEST_BEFORE, MOST_BEFORE, PAIRED, smallest_change
 from schedperf.history.watch.state import Point, State, Undecided, Update
@@ -28,13 +28,13 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 
-def watch_series(series: Series) -> Update:
+def watch_series(series: WatchedSeries) -> Update:
     """Return the state after all nights of a series, and all alarms and changes."""
     update = Update(state=State(key=series.key, scale=series.scale))
     return _add_all(update, series.nights)
 
 
-def continue_watch(update: Update, series: Series) -> Update | None:
+def continue_watch(update: Update, series: WatchedSeries) -> Update | None:
     """Return an update after later nights of its series.
 
     :param series: with these nights alone
@@ -45,13 +45,13 @@ def continue_watch(update: Update, series: Series) -> Update | None:
     return _add_all(update, series.nights)
 
 
-def _add_all(update: Update, nights: Iterable[Night]) -> Update:
+def _add_all(update: Update, nights: Iterable[WatchedNight]) -> Update:
     for night in nights:
         update = update.then(add_night(update.state, night))
     return update
 
 
-def add_night(state: State, night: Night) -> Update:
+def add_night(state: State, night: WatchedNight) -> Update:
     """Return the state after one more night.
 
     :raises InputError: if the state does not continue with this night
@@ -79,7 +79,7 @@ def add_night(state: State, night: Night) -> Update:
 # conditions
 
 
-def _change_conditions(state: State, night: Night) -> Update:
+def _change_conditions(state: State, night: WatchedNight) -> Update:
     differences = find_differences(state.conditions, night)
     state = replace(state, conditions=merge_conditions(state.conditions, night.conditions))
     update = Update(state=state)
@@ -146,7 +146,7 @@ def _break(state: State, undecided: Undecided, *, shift: float | None) -> Update
     return add_points(update, undecided.points)
 
 
-def _point(state: State, night: Night) -> Point | None:
+def _point(state: State, night: WatchedNight) -> Point | None:
     if state.scale.is_lost(night) or night.value is None:
         return None
     level = state.scale.level(night.value)

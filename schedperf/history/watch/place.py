@@ -17,7 +17,7 @@ FEWEST_AFTER = 3
 # The level before it is that of so many nights.
 MOST_BEFORE = 30
 # Median absolute deviation to standard deviation, for normal values.
-_MAD_TO_SD = 1.4826
+MAD_TO_SD = 1.4826
 _SPIKE_SDS = 2.0
 _TAIL_SDS = 3.0
 # 95% quantile of the likelihood ratio of a place: Hansen, "Sample splitting and threshold
@@ -113,7 +113,7 @@ def robust_sd(values: Sequence[float]) -> float:
     :param values: two or more
     """
     centre = median(values)
-    reach = _TAIL_SDS * _MAD_TO_SD * median([abs(value - centre) for value in values])
+    reach = _TAIL_SDS * MAD_TO_SD * median([abs(value - centre) for value in values])
     if reach == 0.0:
         return stdev(values)
     return stdev([min(max(value, centre - reach), centre + reach) for value in values])
@@ -126,7 +126,7 @@ def _before(levels: Sequence[float], index: int) -> Sequence[float]:
 def _without_spikes(values: Floats) -> Floats:
     padded = np.pad(values, 1, mode="edge")
     smooth = np.median(np.stack((padded[:-2], values, padded[2:])), axis=0)
-    reach = _SPIKE_SDS * _MAD_TO_SD * float(np.median(np.abs(values - np.median(values))))
+    reach = _SPIKE_SDS * MAD_TO_SD * float(np.median(np.abs(values - np.median(values))))
     return np.asarray(smooth + np.clip(values - smooth, -reach, reach))
 
 

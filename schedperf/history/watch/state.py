@@ -4,7 +4,7 @@
 from msgspec import Struct
 
 from schedperf.history.periods import Change, Difference
-from schedperf.history.series import Conditions, Night, Scale, SeriesKey
+from schedperf.history.series import Conditions, Scale, SeriesKey, WatchedNight
 from schedperf.history.watch.detector import Bets
 from schedperf.stats.shift import Shift
 
@@ -84,7 +84,7 @@ class State(Struct, frozen=True, kw_only=True):
     bets: Bets = Bets()
     reference_bets: Bets = Bets()
 
-    def continues_with(self, night: Night) -> bool:
+    def continues_with(self, night: WatchedNight) -> bool:
         """Return whether a night can be added; otherwise the whole series must be watched again.
 
         It cannot if it is not later than the others, or if the scale of the series changes.

@@ -120,7 +120,7 @@ def watch_whole(directory: Directory) -> Update:
     with open_history(directory.folder) as history:
         [series] = history.series()
         services = read_services(history).get(series.machine_class, ())
-        return watch_series(to_watched(series, history.nights(series), services))
+        return watch_series(to_watched(series, history.nights(series), services, ()))
 
 
 def test_only_later_nights_are_read(
@@ -227,8 +227,8 @@ def test_after_a_service_nights_are_compared_anew(tmp_path: Path) -> None:
         nights = history.nights(series)
     service = nights[PLACE].position
     # The new level has too few nights to be compared with itself.
-    assert watch_series(to_watched(series, nights, [service])).alarms == ()
-    assert len(watch_series(to_watched(series, nights, [])).alarms) == 1
+    assert watch_series(to_watched(series, nights, [service], ())).alarms == ()
+    assert len(watch_series(to_watched(series, nights, (), ())).alarms) == 1
 
 
 def test_of_several_kernels_of_a_night_the_last_one_counts(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_of_several_kernels_of_a_night_the_last_one_counts(tmp_path: Path) -> No
         [series] = history.series()
         nights = history.nights(series)
     twice = [each for night in nights for each in (replace(night, new=9.0), night)]
-    assert to_watched(series, twice, ()) == to_watched(series, nights, ())
+    assert to_watched(series, twice, (), ()) == to_watched(series, nights, (), ())
 
 
 def test_a_step_that_a_kill_left_without_a_request_gets_one(tmp_path: Path, watch: Watch) -> None:

@@ -4,13 +4,15 @@
 from msgspec.structs import replace
 
 from schedperf.history.periods import find_differences, merge_conditions
-from schedperf.history.series import Conditions, Night
+from schedperf.history.series import Conditions, WatchedNight
 
 OLD = Conditions(environment="e1", parser="p1", workload="w1", reference="v6.18")
 
 
-def night(conditions: Conditions, *, is_serviced: bool = False) -> Night:
-    return Night(order=5, value=1.0, reference=1.0, conditions=conditions, is_serviced=is_serviced)
+def night(conditions: Conditions, *, is_serviced: bool = False) -> WatchedNight:
+    return WatchedNight(
+        order=5, value=1.0, reference=1.0, conditions=conditions, is_serviced=is_serviced
+    )
 
 
 def test_each_condition_that_changed_has_a_reason_with_both_values() -> None:

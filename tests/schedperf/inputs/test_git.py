@@ -52,6 +52,22 @@ def test_of_a_merge_the_first_parent_is_followed(git: Git, repository: Repositor
         repository.series("side", "HEAD")
 
 
+def test_commits_of_a_rebased_tree_are_those_that_the_other_lacks(
+    git: Git, repository: Repository
+) -> None:
+    git("checkout", "--quiet", "-b", "rebased", "c1")
+    git("commit", "--quiet", "--allow-empty", "-m", "side: change")
+    git("merge", "--quiet", "--no-ff", "-m", "Merge c2", "c2")
+    subjects = [each.subject for each in repository.between("c3", "rebased")]
+    assert subjects == ["side: change"]
+    subjects = [each.subject for each in repository.between("rebased", "c3")]
+    assert subjects == ["sched: change 3"]
+    assert repository.between("c3", "c1") == []
+    assert repository.has("c3")
+    assert not repository.has("--help")
+    assert not repository.has("6.18.0")
+
+
 def test_commits_that_touch_a_path(git: Git, repository: Repository, tmp_path: Path) -> None:
     git("checkout", "--quiet", "-b", "side", "c1")
     (tmp_path / "repository" / "other").write_text("x\n")

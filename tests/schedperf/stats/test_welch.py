@@ -42,3 +42,15 @@ def test_variance_on_one_side_is_enough() -> None:
     found = welch_difference([0.1] * 3, [0.3, 0.4, 0.5])
     assert found.p is not None
     assert 0.0 < found.p < 0.1
+
+
+def test_a_known_error_widens_the_interval() -> None:
+    exact, wide = welch_difference(BASE, SLOWER), welch_difference(BASE, SLOWER, error=0.05)
+    assert exact.ci_low is not None
+    assert wide.ci_low is not None
+    assert wide.difference == exact.difference
+    assert wide.ci_low < exact.ci_low
+    # Without other variance, it is the interval of a normal distribution.
+    found = welch_difference([0.0] * 2, [1.0] * 2, error=0.1)
+    assert found.ci_low == pytest.approx(1.0 - 0.1 * stats.norm.ppf(0.975))
+    assert found.p == pytest.approx(2.0 * stats.norm.sf(10.0))

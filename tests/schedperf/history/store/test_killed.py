@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kill before any system call of ``add`` and ``rebuild``: no row twice, none lost."""
+"""A kill before any system call of ``add``, ``watch`` and ``rebuild``: no row twice, none lost."""
 
 import random
 import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.outbox.trace import run_traced
+from schedperf.history.nightly import watch_store
 from schedperf.history.store.add import add
 from schedperf.history.store.check import check
-from schedperf.history.store.directory import open_or_create
+from schedperf.history.store.directory import open_directory, open_or_create
 from schedperf.history.store.inputs import find_sources
+from schedperf.history.store.tables import STEP_CHANGE
 from schedperf.history.store.writer import rebuild
-from tests.histories import DEFAULTS, dump, make_night
+from tests.histories import DEFAULTS, add_to, dump, make_night
 from tests.programs import skip_without_strace
 
 SEED = 37
@@ -88,6 +91,57 @@ def test_a_killed_addition_is_completed_by_the_next(
         assert len([*directory.log.read()]) == 7, point
     # The number of system calls varies a little, so the last ones may not be reached.
     assert killed >= kills // 2
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(FEW, id="few"),
+        pytest.param(MANY, marks=pytest.mark.slow, id="many"),
+    ],
+)
+def test_a_killed_watch_finds_each_step_once(kills: int, tmp_path: Path) -> None:
+    skip_without_strace()
+    lines = [
+        f"{name},{night},{value + night % 7 / 1000},1.0\n"
+        for name in ("boot", "build")
+        for night in range(50)
+        for value in [1.1 if night >= 40 else 1.0]
+    ]
+    table = tmp_path / "table.csv"
+    table.write_text("series,order,value,ref\n" + "".join(lines))
+    whole, _ = add_to(tmp_path / "store", table)
+    unwatched = tmp_path / "unwatched"
+    shutil.copytree(whole.folder, unwatched)
+    # In this process, so that modules that are imported late are so before calls are counted.
+    watch_store(whole, silent)
+    expected = dump(whole)
+    assert (len(expected["step"]), len(expected["request"])) == (2, 2)
+
+    def watch(folder: Path) -> None:
+        watch_store(open_directory(folder), silent)
+
+    counted = tmp_path / "counted"
+    shutil.copytree(unwatched, counted)
+    points = kill_points(lambda: watch(counted), kills)
+    killed = 0
+    for point in points:
+        folder = tmp_path / str(point)
+        shutil.copytree(unwatched, folder)
+        killed += run_traced(runs(partial(watch, folder)), point, None).killed
+        watch(folder)
+        directory = open_directory(folder)
+        assert without_times(dump(directory)) == without_times(expected), point
+        assert list(check(directory, silent)) == [], point
+        shutil.rmtree(folder)
+    assert killed >= kills // 2
+
+
+def without_times(rows: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, ...]]]:
+    """Return rows without the time of each decision."""
+    at = [column.name for column in STEP_CHANGE.columns].index("at")
+    changes = [(*row[:at], *row[at + 1 :]) for row in rows["step_change"]]
+    return {**rows, "step_change": changes}
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_questions_are_answered(url: str, inputs: list[Path], tmp_path: Path) ->
     for name in (store.folder, url):
         with open_history(name) as history:
             assert len(history.frame()) == 6
-            change = compare_times(history, night_name(1), night_name(3), nights=2)[0]
+            change = compare_times(history, night_name(1), night_name(3), 2).changes[0]
             assert change.change == pytest.approx(0.7 / 0.6 - 1.0, abs=0.005)
             assert history.find("hackbench").unit == "s"
             answer = query(history.database, "SELECT count(*) AS n FROM runs WHERE role LIKE 'n%'")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schedperf.history.series import Chain, Conditions, Night, Series
+from schedperf.history.series import Chain, Conditions, WatchedNight, WatchedSeries
 from schedperf.history.watch.detector import EMPTY, WINDOW
 from schedperf.history.watch.nights import add_night, continue_watch, watch_series
 from schedperf.history.watch.state import Alarm, State, Update
@@ -21,11 +21,11 @@ from tests.nightly import KEY, noise, paired, series, unpaired, with_step
 STEP = math.log(1.05)
 
 
-def watch(nights: Sequence[Night]) -> Update:
+def watch(nights: Sequence[WatchedNight]) -> Update:
     return watch_series(series(nights))
 
 
-def only_alarm(nights: Sequence[Night]) -> Alarm:
+def only_alarm(nights: Sequence[WatchedNight]) -> Alarm:
     [alarm] = watch(nights).alarms
     return alarm
 
@@ -151,7 +151,7 @@ def test_the_same_night_has_the_same_result_in_every_run() -> None:
 
 def moved(
     logs: Sequence[float], at: int, references: Sequence[float] | None = None, **after: str
-) -> list[Night]:
+) -> list[WatchedNight]:
     """Return paired nights whose conditions change, from "old" to what is given."""
     before = dict.fromkeys(after, "old")
     return [*paired(logs, references, **before)[:at], *paired(logs, references, **after)[at:]]
@@ -277,7 +277,7 @@ def test_a_reference_that_moves_twice_is_reported_twice() -> None:
     assert [(change.order, change.is_break) for change in changes] == [(60, False), (110, False)]
 
 
-def renewed(logs: Sequence[float], at: int, chain: Chain | None) -> list[Night]:
+def renewed(logs: Sequence[float], at: int, chain: Chain | None) -> list[WatchedNight]:
     """Return nights with a reference kernel that is 10% slower from one night on."""
     references = [10.0 if order < at else 11.0 for order in range(len(logs))]
     relative = [log - math.log(ref / 10.0) for log, ref in zip(logs, references, strict=True)]
@@ -313,7 +313,7 @@ def test_another_reference_without_a_chain_night_breaks() -> None:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> Series:
+def histories(draw: st.DrawFn) -> WatchedSeries:
     """Draw a series with steps, ties, lost nights, and changes of everything."""
     length = draw(st.integers(1, 150))
     is_paired = draw(st.booleans())
@@ -341,7 +341,7 @@ def histories(draw: st.DrawFn) -> Series:
 
 @pytest.mark.property
 @given(histories())
-def test_nights_one_at_a_time_give_what_the_whole_series_gives(history: Series) -> None:
+def test_nights_one_at_a_time_give_what_the_whole_series_gives(history: WatchedSeries) -> None:
     """What is stored after each night loses nothing."""
     update = watch_series(series([]))
     update = replace(update, state=replace(update.state, scale=history.scale))
@@ -356,7 +356,7 @@ def test_nights_one_at_a_time_give_what_the_whole_series_gives(history: Series) 
 
 @pytest.mark.property
 @given(histories(), st.sampled_from([0.25, 8.0]))
-def test_the_unit_of_a_series_has_no_effect(history: Series, factor: float) -> None:
+def test_the_unit_of_a_series_has_no_effect(history: WatchedSeries, factor: float) -> None:
     """Powers of 2 are exact, but logarithms are rounded: ties may break, steps stay."""
     scaled = replace(
         history,
@@ -377,14 +377,14 @@ def test_the_unit_of_a_series_has_no_effect(history: Series, factor: float) -> N
 def test_a_state_refuses_an_earlier_night_and_another_scale() -> None:
     state = watch(unpaired([1.0] * 20)).state
     for night in (
-        Night(order=19, value=1.0, reference=None),
-        Night(order=20, value=-1.0, reference=None),
-        Night(order=20, value=1.0, reference=1.0),
+        WatchedNight(order=19, value=1.0, reference=None),
+        WatchedNight(order=20, value=-1.0, reference=None),
+        WatchedNight(order=20, value=1.0, reference=1.0),
     ):
         assert not state.continues_with(night)
         with pytest.raises(InputError, match="does not follow the state of night 19"):
             add_night(state, night)
-    assert state.continues_with(Night(order=20, value=None, reference=None))
+    assert state.continues_with(WatchedNight(order=20, value=None, reference=None))
 
 
 def test_a_watch_that_cannot_be_continued_says_so() -> None:
