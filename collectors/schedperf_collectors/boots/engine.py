@@ -40,7 +40,7 @@ from schedperf_collectors.boots.target import Here, There
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.signals import signals
-from schedperf_collectors.recorder.analysis import CONTINUE, REFUSE
+from schedperf_collectors.recorder.analysis import CONTINUE, LOST, REFUSE
 from schedperf_collectors.recorder.bundle import PRIVATE_MODE, SHAREABLE_MODE
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
@@ -246,12 +246,17 @@ class Engine:
             return True
         paths = [output_path(state, name) for kernel in kernels for name in state.bundles(kernel)]
         answer = self._judge.ask(retest, made, paths)
+        text = _printable(answer["text"])
+        if answer["answer"] == LOST:
+            raise RecordError(
+                f"no decision of the retest: {text}; then run `{self.continue_command()}`"
+            )
         if answer["answer"] == REFUSE:
-            self._end(answer["text"], 1)
+            self._end(text, 1)
             return False
         if made == 0:
             return True
-        self._say(f"look at {made} boots per kernel: {_printable(answer['text'])}")
+        self._say(f"look at {made} boots per kernel: {text}")
         looked = dataclasses.replace(retest, looked=made)
         if answer["answer"] == CONTINUE:
             self._go(CHOOSE, retest=looked)

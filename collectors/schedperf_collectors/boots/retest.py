@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from schedperf_collectors.contract import format_template
-from schedperf_collectors.machine.errors import TRY_AGAIN, RecordError
+from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.analysis import CONTINUE, LOST, Analysis
 
 _KERNELS = 2
@@ -112,17 +112,14 @@ class Judge:
         self._analysis = analysis
 
     def ask(self, retest: RetestState, boots: int, bundles: Sequence[Path]) -> Mapping[str, Any]:
-        """Ask whether the boots so far suffice; return the answer.
+        """Ask whether the boots so far suffice; return the answer, LOST if there is no decision.
 
         :param boots: of each kernel
         :param bundles: copies here, base first; those that have no boot yet do not exist
-        :raises RecordError: there is no answer; the recording can be continued
         """
         if self._analysis is None:
-            raise RecordError(
-                "a retest is only continued by `schedperf ab continue`, which includes the analysis"
-            )
-        answer = self._analysis.ask(
+            return {"answer": LOST, "text": "the recorder of `schedperf pack` has no analysis"}
+        return self._analysis.ask(
             "retested",
             plan=json.loads(retest.plan),
             request=json.loads(retest.request),
@@ -130,6 +127,3 @@ class Judge:
             is_last=boots == retest.looks[-1],
             sides=[str(path) for path in bundles],
         )
-        if answer["answer"] == LOST:
-            raise RecordError(f"no decision of the retest: {answer['text']}", TRY_AGAIN)
-        return answer
