@@ -7,7 +7,7 @@ find changes that do not exist. A design may also stop for futility: when the 95
 would be left of the change.
 
 A bisection checks and proves commits by such a design; ``ab --retest`` and the comparison of what
-it records use one, too. ``bench/retest.py`` prints how often each result is right.
+it records use one, too. ``bench/retest`` prints how often each result is right.
 """
 
 import math
