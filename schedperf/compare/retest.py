@@ -68,15 +68,9 @@ class Retests(Struct, frozen=True, kw_only=True):
         plan = next(iter(self.plans.values()), None)
         if plan is None:
             return clean
-        rows = clean.rows(["workload", "point", "metric", "family"])
         families = [
-            "primary"
-            if result == (plan.workload, plan.point, plan.metric)
-            else "secondary"
-            if family == "primary"
-            else family
-            for *names, family in rows
-            for result in [tuple(names)]
+            _family(plan, tuple(result), family)
+            for *result, family in clean.rows(["workload", "point", "metric", "family"])
         ]
         return clean.assign(family=families)
 
@@ -219,6 +213,12 @@ def _with_numbers(row: JudgedRow, last: Tested | None) -> JudgedRow:
         rank_high=None,
         p_rank_min=None,
     )
+
+
+def _family(plan: Retest, result: tuple[str, ...], family: str) -> str:
+    if result == _result(plan):
+        return "primary"
+    return "secondary" if family == "primary" else family
 
 
 def _result(plan: Retest) -> tuple[str, str, str]:

@@ -206,11 +206,12 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
     :raises InputError: the night of its runs is unknown
     """
     source, content = prepared.source, prepared.content
-    night, role, machine_facts = None, None, {}
+    night, role, machine_facts, purpose = None, None, {}, source.purpose
     if isinstance(content, Reading):
         night = options.night or source.night or _night_of(source.path, content)
         role = source.role or _role_of(content, options)
         machine_facts = directory.facts_of(content.machine_class, content.machine)
+        purpose = "retest" if content.is_retest else purpose
     return Added(
         kind=source.kind,
         digest=content.digest,
@@ -221,7 +222,7 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
         kept=options.keep,
         night=night,
         role=role,
-        purpose=source.purpose,
+        purpose=purpose,
         facts={**machine_facts, **options.facts},
     )
 

@@ -81,6 +81,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     :param digest: of its data; equal for equal data
     :param side: name of its side in an ``ab`` recording; None if it was recorded alone
     :param program: hash of the programs of the workload; None if not recorded
+    :param is_retest: whether a retest decided the number of boots
     :param problem: first thing that could not be read; None if there is none
     """
 
@@ -100,6 +101,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     subject: str | None
     committed: str | None
     program: str | None
+    is_retest: bool
     problem: str | None
     boots: tuple[BootRow, ...]
     runs: tuple[RunRow, ...]
@@ -132,6 +134,7 @@ def read_rows(bundle: Bundle) -> Reading:
         subject=source.subject if source else None,
         committed=source.committed if source else None,
         program=_program(bundle),
+        is_retest=bundle.retest is not None,
         problem=_problem(values),
         boots=tuple(_boot(boot) for boot in bundle.boots),
         runs=tuple(_run(bundle, run) for run in bundle.runs_by_point if run.kind == "clean"),
