@@ -347,8 +347,8 @@ def _warn_of_kernels(suspect: Suspect, kernels: "tuple[_Kernel, _Kernel]") -> Se
     expected = (suspect.base, suspect.new)
     names = ("before the step, or of its reference", "since the step")
     return [
-        f"step {suspect.step.id}: {kernel.release} is no kernel {name} (e.g. {min(revisions)}); "
-        "state its commit by --source if it is one"
+        f"step {suspect.step.id}: {kernel.release} is not one of the kernels {name} (e.g. "
+        f"{min(revisions)}); state its commit by --source if it is"
         for kernel, revisions, name in zip(kernels, expected, names, strict=True)
         if revisions and not {kernel.release, kernel.commit} & revisions
     ]

@@ -66,8 +66,8 @@ def read_suspect(directory: Directory, step: str) -> Suspect:
     """Return a step that is to be retested.
 
     :param step: its identity
-    :raises InputError: the step is unknown, was decided already, or is no ratio; or the store
-        cannot be read
+    :raises InputError: the step is unknown or was decided already, or the ratio of its change is
+        unknown; or the store cannot be read
     """
     with open_history(directory.folder) as history:
         known = _find(history, step)

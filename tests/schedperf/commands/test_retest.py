@@ -234,7 +234,7 @@ def test_another_kernel_or_command_is_a_warning(made: Directory) -> None:
     judge.close()
     assert answer["answer"] == "continue"
     kernel, command = answer["warnings"]
-    assert "6.1.0 is no kernel before the step, or of its reference" in kernel
+    assert "6.1.0 is not one of the kernels before the step, or of its reference" in kernel
     assert f"is of {WORKLOAD}, not of ./test" in command
 
 
