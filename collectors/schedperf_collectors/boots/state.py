@@ -9,7 +9,6 @@ field is checked when it is read.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import re
 from dataclasses import dataclass, field
@@ -262,7 +261,7 @@ def _check_retest(retest: RetestState | None) -> None:
     if retest is None:
         return
     looks = [0, *retest.looks]
-    if len(looks) == 1 or any(after <= before for before, after in itertools.pairwise(looks)):
+    if len(looks) == 1 or any(after <= before for before, after in zip(looks, looks[1:])):
         raise ValueError("looks: expected increasing numbers of boots")
     for text in (retest.plan, retest.request):
         _check_printable(text, "retest")
