@@ -97,6 +97,7 @@ lint-wording:
 bench: ## measure the speed of schedperf, compared with other tools
 	@scripts/setup bench
 	@for program in bench/*.py; do echo; $(PYTHON_IN_VENV) $$program || exit 1; done
+	@echo; $(PYTHON_IN_VENV) -m bench.retest
 
 bench-report: ## measure reports of three sizes in a browser
 	@scripts/setup browser

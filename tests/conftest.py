@@ -275,7 +275,17 @@ def run_record(order: int, chosen: Mapping[str, Any], common: Json) -> Json:
         "rusage": None,
         "cgroup": ["0::/"],
     }
-    optional = {"workload", "left_behind", "output_left_out", "factors", "service", "discarded"}
+    optional = {
+        *(
+            "workload",
+            "left_behind",
+            "output_left_out",
+            "factors",
+            "service",
+            "discarded",
+            "retest",
+        ),
+    }
     keys = {key: value for key, value in chosen.items() if key in record or key in optional}
     return {**record, **keys}
 

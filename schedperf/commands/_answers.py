@@ -40,3 +40,5 @@ def _serve(asked: int, tell: int) -> None:
             # a question.
             with contextlib.suppress(BrokenPipeError, json.JSONDecodeError):
                 answers.write(json.dumps(judge.answer(json.loads(line))).encode() + b"\n")
+    if judge is not None:
+        judge.close()

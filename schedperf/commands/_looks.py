@@ -5,10 +5,11 @@ The recorder (``schedperf_collectors.recorder.analysis``) asks because it contai
 This module opens the bundle written so far and compares it with the bundle of the other side.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedperf.compare.bundles import compare_rows
 from schedperf.compare.comparability import compare_hosts
@@ -22,6 +23,9 @@ from schedperf.runs.printed import printed_by
 from schedperf.runs.values import read_run_values
 from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks, warn_of_boots
 from schedperf_collectors.recorder.analysis import CONTINUE, LOST, REFUSE, STOP
+
+if TYPE_CHECKING:
+    from schedperf.commands._retest import Retests
 
 Answer = Mapping[str, object]
 # The runs of each metric and point.
@@ -38,28 +42,49 @@ class Judge:
     def __init__(self) -> None:
         self._base: Bundle | None = None
         self._partial: Path | None = None
+        self._retests: Retests | None = None
 
     def answer(self, question: Mapping[str, Any]) -> Answer:
         """Answer one question: continue, stop, lost or refuse, with a text for the user.
 
-        If an error occurs, the answer refuses a recording that has not begun ("begin"). Later, the
-        answer is "lost", and the recording continues without interim analyses.
+        If an error occurs, the answer refuses a recording that has not begun ("begin", "retest").
+        Later, the answer is "lost": a recording continues without interim analyses, and a retest is
+        interrupted.
         """
-        asked = question["ask"]
+        failure = REFUSE if question["ask"] in {"begin", "retest"} else LOST
         try:
-            if asked == "first":
-                return _answer(
-                    CONTINUE, _why_no_first_result(open_bundle(Path(question["partial"])))
-                )
-            if asked == "begin":
-                return self._begin(question)
-            if asked == "host":
-                return self._check_host(question)
-            return self._look(question.get("sides", ()))
+            return self._reply(question)
         except SchedperfError as error:
-            return _answer(REFUSE if asked == "begin" else LOST, str(error))
+            return _answer(failure, str(error))
         except Exception as error:  # noqa: BLE001 # the recording is worth more than its looks
-            return _answer(REFUSE if asked == "begin" else LOST, describe(error))
+            return _answer(failure, describe(error))
+
+    def close(self) -> None:
+        """Give back what a retest that has not ended holds."""
+        if self._retests is not None:
+            # If it fails, the lease ends by itself.
+            with contextlib.suppress(SchedperfError):
+                self._retests.close()
+
+    def _reply(self, question: Mapping[str, Any]) -> Answer:
+        asked = question["ask"]
+        if asked == "first":
+            return _answer(CONTINUE, _why_no_first_result(open_bundle(Path(question["partial"]))))
+        if asked == "begin":
+            return self._begin(question)
+        if asked == "host":
+            return self._check_host(question)
+        if asked in {"retest", "retested"}:
+            return self._retest(question)
+        return self._look(question.get("sides", ()))
+
+    def _retest(self, question: Mapping[str, Any]) -> Answer:
+        # Imported here: other recordings need no history.
+        from schedperf.commands._retest import Retests  # noqa: PLC0415
+
+        retests = self._retests = self._retests or Retests()
+        answer = retests.begin(question) if question["ask"] == "retest" else retests.look(question)
+        return {**_answer(answer.kind, answer.text, answer.warnings), **answer.more}
 
     def _begin(self, question: Mapping[str, Any]) -> Answer:
         base = open_bundle(Path(question["against"]))

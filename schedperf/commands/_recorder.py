@@ -100,16 +100,16 @@ def run_recorder(arguments: Sequence[str]) -> int:
     :return: its exit status; 128 + N after signal N
     :raises InputError: the recorder's file cannot be written
     """
-    name, *rest = arguments
-    with _zipapp() as program:
+    # An action is a word after the name.
+    names = 1 + _is_action(arguments)
+    rest = arguments[names:]
+    with _zipapp() as program, answering() as lent:
+        command = [*program, *arguments[:names], "--ask-fd", f"{lent[0]},{lent[1]}"]
         # `ab status` and `ab stop` have no progress, and `ab --kernel` prints lines.
-        if _is_action(arguments) or _boots_kernels(arguments):
-            return _exit_status(_wait([*program, *arguments]), arguments)
-        with answering() as lent:
-            command = [*program, name, "--ask-fd", f"{lent[0]},{lent[1]}"]
-            if sys.stderr.isatty():
-                return _exit_status(_draw(command, rest, lent), arguments)
-            return _exit_status(_wait([*command, *rest], lent=lent), arguments)
+        has_progress = not (_is_action(arguments) or _boots_kernels(arguments))
+        if has_progress and sys.stderr.isatty():
+            return _exit_status(_draw(command, rest, lent), arguments)
+        return _exit_status(_wait([*command, *rest], lent=lent), arguments)
 
 
 def _draw(command: Sequence[str], rest: Sequence[str], lent: Sequence[int]) -> _Ended:

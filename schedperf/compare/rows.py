@@ -17,6 +17,7 @@ from schedperf.compare.interaction import (
     to_two_by_two,
 )
 from schedperf.compare.options import CompareOptions
+from schedperf.compare.retest import Retests
 from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.inputs.side import Side
 from schedperf.model.base_new import BASE
@@ -38,7 +39,7 @@ class Numbers(Struct, frozen=True, kw_only=True):
     :param beside: the results of all sides side by side; () for two sides
     :param two_by_two: the interaction of kernels and two settings; None if the sides do not cross
         them, or if it is unknown
-    :param caveats: why the interaction is unknown
+    :param caveats: why the interaction is unknown, and that a retest decided the number of boots
     """
 
     rows: tuple[Row, ...]
@@ -57,7 +58,8 @@ def compare_numbers(
     :param values: the values of all runs
     :raises InputError: a value or an option is out of range
     """
-    clean = add_boot_ids(_clean_runs(values.table, sides, facts), sides)
+    retests = Retests.of(sides)
+    clean = add_boot_ids(_clean_runs(values.table, sides, facts, retests), sides)
     recorded = {side.name: side.bundle.sequential for side in sides[1:]}
     result = compare_runs(
         clean,
@@ -66,9 +68,12 @@ def compare_numbers(
         margin=options.margin,
         history=options.history,
         boot_sd=options.boot_sd,
-        looks={name: looks.max_runs for name, looks in recorded.items() if looks is not None},
+        looks={
+            **retests.budgets(),
+            **{name: looks.max_runs for name, looks in recorded.items() if looks is not None},
+        },
     )
-    judged = [facts.overrule(row) for row in result.rows]
+    judged = [facts.overrule(retests.overrule(row, clean)) for row in result.rows]
     rows = tuple(to_rows(judged, clean, options.margin))
     digests = {side.name: side.bundle.digest for side in sides}
     crossed = _cross(sides, facts, clean, options.margin)
@@ -81,7 +86,7 @@ def compare_numbers(
             )
         ),
         two_by_two=crossed if isinstance(crossed, TwoByTwo) else None,
-        caveats=(crossed,) if isinstance(crossed, Caveat) else (),
+        caveats=(*retests.caveats(), *((crossed,) if isinstance(crossed, Caveat) else ())),
     )
 
 
@@ -103,10 +108,10 @@ def _cross(
     return to_two_by_two(design, replication, overruled)
 
 
-def _clean_runs(table: Frame, sides: Sequence[Side], facts: Facts) -> Frame:
+def _clean_runs(table: Frame, sides: Sequence[Side], facts: Facts, retests: Retests) -> Frame:
     # Numbers that were measured under emulation are informational before rows are corrected for
     # each other: they must not weaken the verdict of real ones.
-    clean = table.take(table["kind"] == "clean")
+    clean = retests.with_families(table.take(table["kind"] == "clean"))
     emulated = {side.name for side in sides[1:] if facts.emulation(side.name) is not None}
     if emulated:
         # For emulated results, intervals of informational rows are shown, too.

@@ -42,14 +42,19 @@ def is_open(state: str) -> bool:
     return state not in {*_ENDS, "not reproduced"}
 
 
+def may_follow(before: str, after: StepState) -> bool:
+    """Return whether a state may follow the one that a step has."""
+    return after in _NEXT.get(before, ())
+
+
 def check_next(step: str, before: str, after: StepState) -> None:
     """Check that a state may follow the one that a step has.
 
     :param step: its identity, for the message
     :raises InputError: it cannot follow
     """
-    allowed = _NEXT.get(before, ())
-    if after not in allowed:
+    if not may_follow(before, after):
+        allowed = _NEXT.get(before, ())
         expected = list_some(allowed, len(allowed)) or "none, because it is closed"
         raise InputError(
             f"step {clean_line(step)}: {after!r} cannot follow {clean_line(before)!r} (expected "

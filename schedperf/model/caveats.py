@@ -39,6 +39,9 @@ TEXTS: Mapping[str, str] = {
     "{new} were not recorded in the same boots or rounds of each kernel",
     "looks": "{side} was recorded with --until-decided and at most {max_runs} {units}, so p "
     "and the equivalence test are corrected for group-sequential stopping",
+    "retest": "boots of {side} were added until the retested result was decided (looks at {looks} "
+    "boots per side, each with its level); p and the equivalence test of the other results are "
+    "corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",
     "modes": "the distribution is bimodal, with {base} runs of base and {new} of {side} in the "
     "slower mode "

@@ -29,6 +29,7 @@ from schedperf_collectors.boots.engine import (
     output_path,
 )
 from schedperf_collectors.boots.examine import AUTO, Examination, examine
+from schedperf_collectors.boots.retest import Judge, begin_retest
 from schedperf_collectors.boots.shell import Unreachable, parse_host
 from schedperf_collectors.boots.state import (
     CHOOSE,
@@ -44,7 +45,7 @@ from schedperf_collectors.boots.state import (
     is_folder,
 )
 from schedperf_collectors.boots.target import Here, There, own_archive
-from schedperf_collectors.contract import format_template
+from schedperf_collectors.contract import format_template, point_key
 from schedperf_collectors.machine.errors import (
     TRY_AGAIN,
     Interrupted,
@@ -54,6 +55,7 @@ from schedperf_collectors.machine.errors import (
 )
 from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.analysis import Analysis
 from schedperf_collectors.recorder.boot_options import (
     BOOT_LIMIT_S,
     BOOTS,
@@ -61,6 +63,7 @@ from schedperf_collectors.recorder.boot_options import (
     without_boots,
 )
 from schedperf_collectors.recorder.bundle import Existing, check_output
+from schedperf_collectors.recorder.options import descriptors
 from schedperf_collectors.recorder.progress import Progress, count_of
 from schedperf_collectors.recorder.record import examine_same
 from schedperf_collectors.recorder.request import Request
@@ -96,9 +99,18 @@ def start(
         folder = _folder(state)
         _refuse_unfinished(folder, state)
         _check_bundles(state, request, force=options.force)
+        analysis = _analysis(options.ask_fd, quiet=options.quiet)
+        if options.retest is not None and analysis is not None:
+            points = [point_key(dict(point)) for point in request.points]
+            state.retest = begin_retest(analysis, options, request.template, points)
+            state.boots = state.retest.looks[-1]
         _contact(target)
         _write_first(folder, state)
-    return _drive(folder, target, quiet=options.quiet)
+    return _drive(folder, target, quiet=options.quiet, analysis=analysis)
+
+
+def _analysis(ask_fd: tuple[int, int] | None, *, quiet: bool) -> Analysis | None:
+    return None if ask_fd is None else Analysis(ask_fd, Progress(quiet=quiet))
 
 
 def resume() -> int:
@@ -113,12 +125,16 @@ def parse_action(action: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments after ``ab continue``, ``ab status`` or ``ab stop``.
 
     :param action: "continue", "status" or "stop"
-    :return: ``output`` and ``on``, each None if not given; ``now``, whether --now is given
+    :return: ``output``, ``on`` and ``ask_fd``, each None if not given; ``now``, whether --now is
+        given
     :raises RecordError: an argument is invalid
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-o", "--output")
     parser.add_argument("--on")
+    asking = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    asking.add_argument("--ask-fd", type=descriptors)
+    asked, arguments = asking.parse_known_args(arguments)
     usage = f"ab {action} [-o PREFIX]"
     flags = [word for word in arguments if action == "stop" and word == "--now"]
     words = [word for word in arguments if word not in {"-h", "--help", *flags}]
@@ -128,6 +144,7 @@ def parse_action(action: str, arguments: Sequence[str]) -> argparse.Namespace:
     if unknown:
         raise RecordError(f"ab {action} {unknown[0][:100]}: unexpected argument; use: {usage}")
     options.now = bool(flags)
+    options.ask_fd = asked.ask_fd
     return options
 
 
@@ -164,7 +181,7 @@ def act(action: str, options: argparse.Namespace) -> bool:
     # If another program carries out a stop, this one does not interfere.
     with _locked(folder):
         (folder / _STOP).unlink(missing_ok=True)
-    _drive(folder, target, quiet=False)
+    _drive(folder, target, quiet=False, analysis=_analysis(options.ask_fd, quiet=False))
     return True
 
 
@@ -239,6 +256,11 @@ def _refuse_guests(
     options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str]
 ) -> None:
     """Raise an error with the command that records in guests, which the recorder cannot boot."""
+    if options.retest is not None:
+        raise RecordError(
+            f"--retest: cannot be combined with --boot {GUESTS}; omit --boot, or record a fixed "
+            "number of boots with --boots"
+        )
     for name in ("feature", "setup", "teardown", "service"):
         if getattr(options, name):
             raise RecordError(
@@ -511,9 +533,11 @@ def _folder(state: State) -> Path:
     return agent.HOME if not state.target else folder_of(state.output)
 
 
-def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
+def _drive(folder: Path, target: Target, *, quiet: bool, analysis: Analysis | None = None) -> int:
     """Run the recording to its end, or until this machine reboots; return the exit status.
 
+    :param analysis: decides when the boots of a retest suffice; None if there is no retest, or to
+        end one
     :raises RecordError: another program runs it, it cannot begin, it cannot continue now (the exit
         status is TRY_AGAIN), a signal interrupted it (with --on; else 0 is returned), or it has not
         recorded all boots
@@ -528,6 +552,7 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
             functools.partial(_tell, folder, quiet=quiet),
             functools.partial(_asked_to_stop, stop),
             lambda: _finish_here(engine.state),
+            judge=Judge(analysis),
         )
         try:
             engine.run()
@@ -622,7 +647,7 @@ def _describe(state: State, folder: Path) -> Iterator[str]:
         stopping = ", stopping" if (folder / _STOP).exists() else ""
         yield f"{where}: {state.phase}, {len(state.done)} of {total} boots recorded{stopping}"
     for index, kernel in enumerate(state.kernels):
-        made = sum(state.plan[number].kernel == index for number in state.done)
+        made = state.made(index)
         gave_up = f"; {kernel.gave_up}" if kernel.gave_up else ""
         yield f"{kernel.name} ({kernel.release}): {made} of {state.boots} boots{gave_up}"
     if state.ended is not None:

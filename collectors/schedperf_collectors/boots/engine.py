@@ -20,6 +20,7 @@ from schedperf_collectors.boots.agent import HOLD
 from schedperf_collectors.boots.call import Called
 from schedperf_collectors.boots.examine import UnreadEntry, describe_failure, parse_armed
 from schedperf_collectors.boots.plan import MOST_FAILURES, most_boots
+from schedperf_collectors.boots.retest import Judge
 from schedperf_collectors.boots.scripts import COLD
 from schedperf_collectors.boots.shell import Unreachable
 from schedperf_collectors.boots.state import (
@@ -39,6 +40,7 @@ from schedperf_collectors.boots.target import Here, There
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.analysis import CONTINUE, LOST, REFUSE
 from schedperf_collectors.recorder.bundle import PRIVATE_MODE, SHAREABLE_MODE
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
@@ -91,6 +93,7 @@ class Engine:
     :param asked_to_stop: returns how the user asked to stop, NOW or AFTER_RUN; None if the user did
         not
     :param at_end: called at the end if this machine was the target, before its last reboot
+    :param judge: decides when the boots of a retest suffice
     :raises RecordError: the state cannot be read
     """
 
@@ -101,6 +104,8 @@ class Engine:
         say: Say,
         asked_to_stop: Callable[[], str | None],
         at_end: Callable[[], None] = lambda: None,
+        *,
+        judge: Judge | None = None,
     ) -> None:
         self._store = store
         self.state = store.read()
@@ -108,6 +113,7 @@ class Engine:
         self._say = say
         self._asked_to_stop = asked_to_stop
         self._at_end = at_end
+        self._judge = judge or Judge(None)
         self._settled_by: float | None = None
         self._running_since: float | None = None
         self._finishing: str | None = None
@@ -203,6 +209,9 @@ class Engine:
         if len(alive) == 1 < len(state.kernels):
             self._end("1 kernel left (expected at least 2)", DOES_NOT_BOOT)
             return
+        if not self._are_boots_needed():
+            return
+        state = self.state
         index = state.next
         while index < len(state.plan) and state.kernels[state.plan[index].kernel].gave_up:
             index += 1
@@ -219,6 +228,41 @@ class Engine:
             return
         self._reach(lambda: self._target.act("space"))
         self._go(ARM, next=index)
+
+    def _are_boots_needed(self) -> bool:
+        """Return whether a retest goes on; if it does not, plan no more boots, or end.
+
+        The first boot is only checked for the result. A look that a crash left without an outcome
+        is taken again, at the same boots.
+
+        :raises RecordError: there is no decision
+        """
+        state, retest = self.state, self.state.retest
+        if retest is None:
+            return True
+        kernels = range(len(state.kernels))
+        made = min(map(state.made, kernels))
+        if len(state.done) != 1 and not retest.is_due(made):
+            return True
+        paths = [output_path(state, name) for kernel in kernels for name in state.bundles(kernel)]
+        answer = self._judge.ask(retest, made, paths)
+        text = _printable(answer["text"])
+        if answer["answer"] == LOST:
+            raise RecordError(
+                f"no decision of the retest: {text}; then run `{self.continue_command()}`"
+            )
+        if answer["answer"] == REFUSE:
+            self._end(text, 1)
+            return False
+        if made == 0:
+            return True
+        self._say(f"look at {made} boots per kernel: {text}")
+        looked = dataclasses.replace(retest, looked=made)
+        if answer["answer"] == CONTINUE:
+            self._go(CHOOSE, retest=looked)
+            return True
+        self._go(SEAL, boots=made, retest=looked)
+        return False
 
     def _arm(self) -> None:
         look = self._look()
@@ -418,6 +462,7 @@ class Engine:
         known = {"kexec": "kexec", **dict.fromkeys(COLD, "cold")}.get(state.hook)
         method = [] if known is None else ["--set", f"host.boot={known}"]
         source = [] if self._kernel.source is None else ["--source", self._kernel.source]
+        plan = [] if state.retest is None else ["--retest-plan", state.retest.plan]
         job = {
             "id": name,
             "boot_id": state.before,
@@ -430,6 +475,7 @@ class Engine:
                 *factor,
                 "-q",
                 *source,
+                *plan,
                 "--turn",
                 turn,
                 "--recorded-as",
@@ -466,7 +512,7 @@ class Engine:
         state = self.state
         reasons: dict[str, str | None] = {}
         for index in range(len(state.kernels)):
-            made = sum(state.plan[number].kernel == index for number in state.done)
+            made = state.made(index)
             why = state.kernels[index].gave_up or state.ended
             names = state.bundles(index)
             if made == state.boots:

@@ -18,6 +18,7 @@ from typing import Any, Optional, get_args, get_origin, get_type_hints
 from schedperf_collectors.boots.call import is_hook
 from schedperf_collectors.boots.examine import AUTO
 from schedperf_collectors.boots.plan import PlannedBoot, plan_boots
+from schedperf_collectors.boots.retest import RetestState
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.new_files import write_durably
@@ -98,6 +99,7 @@ class State:
     :param ended: why it ended before all boots, or what the user must do; None otherwise
     :param status: exit status of the command
     :param recorded_as: the command that the user gave
+    :param retest: decides how many of the boots are made; None to make all
     """
 
     version: int
@@ -127,11 +129,19 @@ class State:
     status: int = 0
     recorded_as: list[str] = field(default_factory=list)
     is_append: bool = False
+    retest: Optional[RetestState] = None
 
     @property
     def plan(self) -> list[PlannedBoot]:
         """Return all planned boots, in their order."""
         return list(plan_boots(len(self.kernels), self.boots))
+
+    def made(self, kernel: int) -> int:
+        """Return the number of recorded boots of a kernel.
+
+        :param kernel: its index
+        """
+        return sum(self.plan[number].kernel == kernel for number in self.done)
 
     def booted_name(self) -> str:
         """Return the id of this attempt's recording."""
@@ -211,6 +221,7 @@ def _check(state: State) -> None:
         raise ValueError("number of kernels or boots out of range")
     _check_kernels(state)
     _check_progress(state)
+    _check_retest(state.retest)
     _check_texts(state)
 
 
@@ -244,6 +255,18 @@ def _check_progress(state: State) -> None:
         raise ValueError("done: a boot is there twice")
     for name in ("attempt", "started", "status", "settle_s", "boot_limit_s"):
         _check_range(getattr(state, name), name)
+
+
+def _check_retest(retest: RetestState | None) -> None:
+    if retest is None:
+        return
+    looks = [0, *retest.looks]
+    if len(looks) == 1 or any(after <= before for before, after in zip(looks, looks[1:])):
+        raise ValueError("looks: expected increasing numbers of boots")
+    for text in (retest.plan, retest.request):
+        _check_printable(text, "retest")
+        if not isinstance(json.loads(text), dict):
+            raise ValueError("retest: expected an object")  # noqa: TRY004 # one kind of damage
 
 
 def _check_texts(state: State) -> None:

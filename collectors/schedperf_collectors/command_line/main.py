@@ -18,6 +18,7 @@ from schedperf_collectors import __version__
 from schedperf_collectors.boots import commands as boots
 from schedperf_collectors.boots.agent import VERB
 from schedperf_collectors.boots.doctor import Asked, doctor_boot
+from schedperf_collectors.boots.retest import check_retest
 from schedperf_collectors.contract import LOAD, MOST_BUDGETED, format_template
 from schedperf_collectors.machine.errors import RecordError, printable
 from schedperf_collectors.machine.orphans import adopt_orphans
@@ -222,6 +223,7 @@ def _check_boots(options: argparse.Namespace) -> list[str]:
             "--workload-pid: cannot be combined with --kernel, because each boot has other pids; "
             "use --workload-unit"
         )
+    check_retest(options)
     _choose(options)
     options.runs = options.runs or RUNS
     if not (options.setup or options.service or options.feature or options.teardown):
@@ -392,6 +394,7 @@ def _request(
         load=format_template(load) or None,
         server=server.text if server else None,
         shareable=options.shareable,
+        retest=options.retest_plan,
     )
 
 

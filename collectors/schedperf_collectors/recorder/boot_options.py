@@ -83,24 +83,41 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
         help="Store the commit of the running kernel, or that of the --kernel NAME, as this JSON "
         "file describes it: commit, subject, tree, ref ... (see docs/bundle.md).",
     )
+    add(
+        "--retest",
+        metavar="STEP",
+        help="Boot until a change that was seen is reproduced or excluded: that of a step in "
+        "--store, or of a comparison (a file of compare --json).  Needs --on.",
+    )
+    add("--store", metavar="DIR", help="Retest a step of the history in this directory.")
+    add("--result", metavar="NAME", help="Retest this result.  [default: the one that changed]")
+    add(
+        "--underpowered",
+        action="store_true",
+        help="Retest although the machine is too noisy to reproduce such a change.",
+    )
     add("--power", metavar="PATH", help="Run `PATH cycle` here if the target does not answer.")
     add("--console", metavar="PATH", help="Run `PATH last` here to read the target's console.")
 
 
 # Options of `ab` that are valid only with --kernel.
-OF_BOOTS = ("kernel", "boots", "boot", "on", "resume", "boot_limit", "settle", "power", "console")
+OF_BOOTS = (
+    "kernel", "boots", "boot", "on", "resume", "boot_limit", "settle", "retest", "store", "result",
+    "underpowered", "power", "console",
+)  # fmt: skip
 
 
 def boots_parser() -> argparse.ArgumentParser:
     """Return a parser for the options that the recorder in each boot does not get.
 
-    These are the options of boots, -o, -q, --events, --force and --append. With
+    These are the options of boots, -o, -q, --ask-fd, --events, --force and --append. With
     ``parse_known_args``, the recorder's options stay unparsed.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_boot_options(parser)
     parser.add_argument("-o", "--output")
     parser.add_argument("-q", "--quiet", action="store_true")
+    parser.add_argument("--ask-fd")
     parser.add_argument("--events", type=int)
     parser.add_argument("--force", action="store_true")
     parser.add_argument("--append", action="store_true")

@@ -78,6 +78,7 @@ class Documents:
             "session": self._id if turn is None else turn.session,
             "seed": self._request.seed,
             "sequential": None if self._looks is None else self._looks.plan,
+            "retest": self._request.retest,
             **vars(run.outcome),
             "output_left_out": run.left_out,
             "metric": self._request.metrics,
@@ -120,6 +121,7 @@ class Documents:
             "recordings": self._recordings(old.get("recordings"), minutes),
             # Runs that are added later do not undo the interim analyses.
             "sequential": old.get("sequential") if self._looks is None else self._looks.record,
+            "retest": old.get("retest", request.retest),
             "complete": reason is None and old.get("complete", True) is True,
             "incomplete_reason": reason or old.get("incomplete_reason"),
             "planned_runs": side.planned + (old.get("planned_runs") or 0),

@@ -452,7 +452,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         help="Set the seed of the run order.  [default: random, stored in the bundle]",
     )
     # For the program that contains the analysis and answers questions of the recorder.
-    add("--ask-fd", type=_descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
+    add("--ask-fd", type=descriptors, metavar="READ,WRITE", help=argparse.SUPPRESS)
     # For programs that alternate between several recordings of one session.
     add("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     add(
@@ -465,6 +465,8 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
     )
     # For `ab stop`: the recording ends before the next run if this file exists.
     add("--stop-file", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    # For `ab --retest`: stored in the bundle of each boot.
+    add("--retest-plan", type=_object, metavar="JSON", help=argparse.SUPPRESS)
     # For programs that record for their users: the command that the user gave.
     add("--recorded-as", type=_words, metavar="JSON", help=argparse.SUPPRESS)
     add(
@@ -587,7 +589,8 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
 
 # Options that other programs add to those of the user.
 _ADDED = (
-    "--ask-fd", "--events", "--factor", "--recorded-as", "--stop-file", "--try", "--turn",
+    "--ask-fd", "--events", "--factor", "--recorded-as", "--retest-plan", "--stop-file", "--try",
+    "--turn",
 )  # fmt: skip
 
 
@@ -637,7 +640,11 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _descriptors(text: str) -> tuple[int, int]:
+def descriptors(text: str) -> tuple[int, int]:
+    """Parse the file descriptors of ``--ask-fd``: to read answers from and write questions to.
+
+    :raises argparse.ArgumentTypeError: the text has another form
+    """
     match = _TWO_DESCRIPTORS.match(text)
     if not match:
         raise argparse.ArgumentTypeError(
@@ -752,6 +759,16 @@ def _words(text: str) -> list[str]:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise argparse.ArgumentTypeError(f"invalid JSON {text!r} (expected a list of strings)")
     return words
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"invalid JSON {text!r} (expected an object)")
+    return value
 
 
 def _host_path(text: str) -> str:

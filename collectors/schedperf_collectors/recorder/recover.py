@@ -257,6 +257,7 @@ def _from_runs(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "server": last.get("server"),
         "metric": _unique(rule for run in runs for rule in run.get("metric") or ()),
         "sequential": None,
+        "retest": last.get("retest"),
         "planned_runs": None,
     }
 

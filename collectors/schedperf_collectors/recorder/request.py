@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 from schedperf_collectors.recorder.bundle import BundleWriter, Existing
 from schedperf_collectors.recorder.captures import Captured, Options
@@ -44,6 +44,7 @@ class Request:
     :param load: the command that runs beside the workload, with placeholders; None without one
     :param server: server of the workload whose tasks are accounted for; None without one
     :param shareable: the bundle has no kernel addresses, and all users may read it
+    :param retest: plan of the retest that the boot belongs to; None for another recording
     """
 
     template: tuple[str, ...]
@@ -66,6 +67,7 @@ class Request:
     load: str | None = None
     server: str | None = None
     shareable: bool = False
+    retest: Mapping[str, Any] | None = None
 
 
 @dataclass

@@ -20,7 +20,7 @@ from schedperf_reports.words.rows import count_of, count_units, merge_caveats
 MOST_WEAKNESSES = 3
 
 # Caveats that other items state.
-TOLD = ("one-boot", "boot-sd", "blocks", "looks", "history")
+TOLD = ("one-boot", "boot-sd", "blocks", "looks", "retest", "history")
 
 # Results of which both p values are listed; the details of a result have them all.
 MOST_TESTS = 3
@@ -266,7 +266,8 @@ def _with_confirmation(method: str, confirmations: Sequence[str]) -> str:
 
 
 def _weaknesses(comparison: Comparison) -> Iterator[Item]:
-    history = [caveat for caveat in comparison.caveats if caveat.code in ("history", "looks")]
+    codes = ("history", "looks", "retest")
+    history = [caveat for caveat in comparison.caveats if caveat.code in codes]
     for caveat in history:
         yield Item(text=caveat.text, evidence=("caveats",))
     caveats = merge_caveats(caveat for caveat in comparison.caveats if caveat.code not in TOLD)

@@ -217,11 +217,12 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
     :raises InputError: the night of its runs is unknown
     """
     source, content = prepared.source, prepared.content
-    night, role, facts = None, None, {}
+    night, role, facts, purpose = None, None, {}, source.purpose
     if isinstance(content, Reading):
         night = options.night or source.night or _night_of(source.path, content)
         role = source.role or _role_of(content, options)
         facts = {**directory.facts_of(content.machine_class, content.machine), **content.facts}
+        purpose = "retest" if content.is_retest else "chain" if options.is_chain else purpose
     return Added(
         kind=source.kind,
         digest=content.digest,
@@ -232,7 +233,7 @@ def _decide(directory: Directory, prepared: _Prepared, options: Options) -> Adde
         kept=options.keep,
         night=night,
         role=role,
-        purpose="chain" if options.is_chain else source.purpose,
+        purpose=purpose,
         facts={**facts, **options.facts},
     )
 

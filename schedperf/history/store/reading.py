@@ -82,6 +82,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     :param side: name of its side in an ``ab`` recording; None if it was recorded alone
     :param facts: stated at the recording
     :param program: hash of the programs of the workload; None if not recorded
+    :param is_retest: whether a retest decided the number of boots
     :param problem: first thing that could not be read; None if there is none
     """
 
@@ -102,6 +103,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     committed: str | None
     facts: Mapping[str, str]
     program: str | None
+    is_retest: bool
     problem: str | None
     boots: tuple[BootRow, ...]
     runs: tuple[RunRow, ...]
@@ -135,6 +137,7 @@ def read_rows(bundle: Bundle) -> Reading:
         committed=source.committed if source else None,
         facts=bundle.facts,
         program=_program(bundle),
+        is_retest=bundle.retest is not None,
         problem=_problem(values),
         boots=tuple(_boot(boot) for boot in bundle.boots),
         runs=tuple(_run(bundle, run) for run in bundle.runs_by_point if run.kind == "clean"),

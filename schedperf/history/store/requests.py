@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from msgspec import Struct
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, insert, or_, select, update
 
 from schedperf.history.store.database import Database
 from schedperf.history.store.decisions import Requested, RequestEnd, RequestEnded, RequestKind
@@ -90,6 +90,21 @@ def end_request(
         writer.commit([(ended, None)])
 
 
+def find_open(database: Database, kind: RequestKind, step: str) -> str | None:
+    """Return the identity of the oldest open request for a step; None if there is none.
+
+    :raises InputError: the database cannot be read
+    """
+    query = (
+        select(REQUEST.c.id)
+        .where(REQUEST.c.kind == kind, REQUEST.c.step_id == step, REQUEST.c.state == OPEN)
+        .order_by(REQUEST.c.number)
+        .limit(1)
+    )
+    with database.transaction() as connection:
+        return connection.execute(query).scalar()
+
+
 class Queue:
     """The open requests of a history, and their leases.
 
@@ -108,6 +123,20 @@ class Queue:
         :param lease_s: how long it is taken, at most a day
         :raises InputError: the database cannot be written
         """
+        return self._take(REQUEST.c.machine == machine, owner, lease_s)
+
+    def take_request(self, request: str, owner: str, lease_s: float) -> bool:
+        """Take a request, or keep it for longer; return whether this runner has it.
+
+        It is false if another runner has it, or if it has ended. The other arguments are those of
+        :meth:`take`.
+
+        :raises InputError: the database cannot be written
+        """
+        self.release(request, owner)
+        return self._take(REQUEST.c.id == request, owner, lease_s) is not None
+
+    def _take(self, which: ColumnElement[bool], owner: str, lease_s: float) -> Request | None:
         now = self._clock()
         is_free = or_(
             LEASE.c.until.is_(None),
@@ -117,7 +146,7 @@ class Queue:
         query = (
             select(REQUEST)
             .outerjoin(LEASE, LEASE.c.request_id == REQUEST.c.id)
-            .where(REQUEST.c.state == OPEN, REQUEST.c.machine == machine, is_free)
+            .where(REQUEST.c.state == OPEN, which, is_free)
             .order_by(REQUEST.c.number)
             .limit(1)
             .with_for_update(skip_locked=True, of=REQUEST)

@@ -59,6 +59,9 @@ FactValue = Annotated[
     Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,200}\Z"),
 ]
 Facts = Annotated[Mapping[FactKey, FactValue], Meta(max_length=100)]
+# Largest change that a retest was made for, new / base - 1, and longest name of its step.
+LARGEST_SEEN = 100.0
+LONGEST_STEP = 100
 # Names that --machine accepts.
 MACHINE = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
 
@@ -69,6 +72,7 @@ Quantity = Annotated[float, Meta(ge=0)]
 # No run takes thirty years.
 WallTime = Annotated[float, Meta(ge=0, le=1e9)]
 Budget = Annotated[int, Meta(ge=1, le=MOST_BUDGETED)]
+Level = Annotated[float, Meta(gt=0, lt=1)]
 Points = Annotated[tuple[str, ...], Meta(max_length=MOST_POINTS)]
 Factors = Annotated[Mapping[str, str], Meta(max_length=MOST_FACTORS)]
 Paths = Annotated[tuple[str, ...], Meta(max_length=MOST_PATHS)]
@@ -125,6 +129,32 @@ class Sequential(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f'invalid "looks" (expected increasing numbers of runs, at most {self.max_runs})'
             )
+
+
+class Retest(Struct, frozen=True, kw_only=True):
+    """The plan of a retest (``ab --kernel --retest``); untrusted, as are its levels.
+
+    :param direction: in which the value of the result changed
+    :param seen: the change that was seen, new / base - 1
+    :param looks: boots per side, and significance level, of each look
+    :param step: identity of the step in a history; None for a change of a comparison
+    """
+
+    workload: str
+    point: str
+    metric: str
+    direction: Direction
+    seen: Annotated[float, Meta(gt=-1, le=LARGEST_SEEN)]
+    looks: Annotated[tuple[tuple[Budget, Level], ...], Meta(max_length=MOST_BUDGETED)]
+    step: Annotated[str, Meta(max_length=LONGEST_STEP)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a change in the other direction.
+
+        :raises ValueError: ``direction`` is not that of ``seen``
+        """
+        if self.seen == 0.0 or (self.seen > 0.0) != (self.direction == "higher"):
+            raise ValueError(f'"seen" is {self.seen:g} (expected a value {self.direction} than 0)')
 
 
 Words = Annotated[tuple[str, ...], Meta(max_length=MOST_OPTIONS)]
@@ -388,6 +418,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     server: str | None = None
     metric: MetricRules | None = None
     sequential: Sequential | None = None
+    retest: Retest | None = None
     imported: ImportSource | None = None
     better: Directions = field(default_factory=dict)
     rerun: Annotated[tuple[Rerun, ...], Meta(max_length=MOST_POINTS)] = ()
@@ -409,6 +440,7 @@ class RunFile(Run, frozen=True, kw_only=True):
     load: str | None = None
     server: str | None = None
     sequential: Sequential | None = None
+    retest: Retest | None = None
 
 
 class _Header(Struct, frozen=True, kw_only=True):
@@ -498,6 +530,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         server=first.server if first else None,
         metric=first.metric if first else None,
         sequential=first.sequential if first else None,
+        retest=first.retest if first else None,
         captures=(*(entry for file in files for entry in file.captures), *rest),
     )
 

@@ -26,6 +26,7 @@ from schedperf.inputs.bundle.manifest import (
     Manifest,
     MetricRule,
     NewerFormat,
+    Retest,
     Run,
     RunFile,
     Sequential,
@@ -40,7 +41,16 @@ from schedperf.model.errors import BundleError
 from schedperf.model.host import read_host
 from schedperf_collectors.contract import BUNDLE_VERSION, MANIFEST, boot_folder
 
-__all__ = ["Boot", "Bundle", "CaptureEntry", "MetricRule", "Run", "Sequential", "open_bundle"]
+__all__ = [
+    "Boot",
+    "Bundle",
+    "CaptureEntry",
+    "MetricRule",
+    "Retest",
+    "Run",
+    "Sequential",
+    "open_bundle",
+]
 
 # A manifest has 250 bytes per member, a multiple of the compressed size of a bundle of small files.
 MAX_MANIFEST_BYTES = 32 << 20
@@ -74,6 +84,7 @@ class Bundle:
     :ivar imported: format that the bundle was imported from; None if it was recorded
     :ivar better: direction by metric name, for metrics whose format does not state it
     :ivar sequential: interim looks during the recording; None if there were none
+    :ivar retest: plan of the retest that recorded it; None for other recordings
     :ivar captures: the manifest's entry of each capture, stored, skipped or failed
     :ivar boots: the boots, by number
     :ivar caveats: damage that was skipped, and other limits of the data
@@ -107,6 +118,7 @@ class Bundle:
         self.facts = manifest.facts
         self.recordings = manifest.recordings
         self.sequential = manifest.sequential
+        self.retest = manifest.retest
         self.imported = manifest.imported
         self.better = manifest.better
         self.captures = manifest.captures

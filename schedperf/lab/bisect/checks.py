@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Test what a bisection relies on: that its ends differ, and that fresh boots reproduce a step.
+"""Test what a bisection relies on: that the ends of its range differ.
 
 Boots are natural logarithms of values, one per boot, shape (boots,).
 """
@@ -8,16 +8,13 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean
 
+from schedperf.stats.looks import LEAST_SD
 from schedperf.stats.welch import variance_of, welch_difference
 
 # Ends of a range differ if p is below, and the change at least, these.
 ENDS_P = 0.01
 SMALLEST_CHANGE = 0.01
-# Smallest standard deviation that is derived from boots: few of them may agree by chance.
-LEAST_SD = 0.002
 _POWER = 0.8
-# Fresh boots per side at each look, and the one-sided p at which the look passes.
-LOOKS = ((4, 0.01), (8, 0.025), (12, 0.03))
 
 
 def pooled_sd(good: Sequence[float], bad: Sequence[float]) -> float:
@@ -57,16 +54,3 @@ def boots_to_differ(good: Sequence[float], bad: Sequence[float]) -> int:
     normal = NormalDist()
     quantiles = normal.inv_cdf(1.0 - ENDS_P / 2.0) + normal.inv_cdf(_POWER)
     return math.ceil(2.0 * (quantiles * pooled_sd(good, bad) / size) ** 2)
-
-
-def reproduction_p(parent: Sequence[float], commit: Sequence[float], *, rises: bool) -> float:
-    """Return the one-sided p of a change in the expected direction (Welch's test).
-
-    :param parent: two fresh boots or more; so is ``commit``
-    :param rises: whether the commit is expected to have larger values than its parent
-    """
-    found = welch_difference(parent, commit)
-    assert found.difference is not None
-    is_expected = (found.difference > 0.0) == rises and found.difference != 0.0
-    two_sided = 0.0 if found.p is None else found.p
-    return two_sided / 2.0 if is_expected else 1.0 - two_sided / 2.0

@@ -14,8 +14,8 @@ from typing import Annotated
 import numpy as np
 from msgspec import Struct
 
-from schedperf.lab.bisect.checks import LEAST_SD
 from schedperf.lab.bisect.rule import Bisection
+from schedperf.stats.looks import LEAST_SD
 
 # Simulated searches; the estimate is a rough one.
 _SEARCHES = 20

@@ -12,6 +12,7 @@ and without it. Its boots are kept in bundles of its own::
 All results follow from the bundles, so trials that were killed are continued.
 """
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,6 @@ from schedperf.inputs.bundle.json import decode
 from schedperf.inputs.git import Checkouts, Commit, Repository
 from schedperf.inputs.kernel.system_map import parse_percpu_symbols
 from schedperf.lab.bisect.changes import Change, compare_boots
-from schedperf.lab.bisect.checks import LOOKS, reproduction_p
 from schedperf.lab.bisect.document import (
     BisectDocument,
     NamedCommit,
@@ -43,6 +43,7 @@ from schedperf.lab.failed import Failed
 from schedperf.model.errors import InputError
 from schedperf.model.json_text import to_json
 from schedperf.model.text import clean_line, cut
+from schedperf.stats.looks import TRIAL, Result, judge_boots
 
 # Functions as CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y aligns them, and each per-CPU variable at a
 # cache line of its own: the kernel's per-CPU definitions have this macro for attributes.
@@ -56,6 +57,11 @@ _LONGEST_REASON = 300
 _GUARD = re.compile(r"\b(?:SCHED_FEAT|sched_feat)\(\s*([A-Z][A-Z0-9_]{0,63})\b")
 _DEFINITION = re.compile(r"^SCHED_FEAT\(\s*([A-Z][A-Z0-9_]{0,63}),\s*true\s*\)", re.MULTILINE)
 _FUNCTION = re.compile(rb"^([0-9a-f]{8,16}) [Tt] ", re.MULTILINE)
+_RESULTS: dict[Result, TrialResult] = {
+    "reproduced": "present",
+    "futile": "absent",
+    "undecided": "undecided",
+}
 
 
 class Stopped(Failed):
@@ -328,23 +334,19 @@ class _Trials:
     def _measure(self, arms: Sequence[_Arm], without: Path, with_: Path) -> _Measured:
         """Boot the kernels, interleaved, until a look decides.
 
-        The looks and their levels are those of the check of a search.
-
         :param without: bundle of the boots without what is tested
         :param with_: bundle of those with it
         """
-        named = self._named.change
-        for boots, level in LOOKS:
-            self._boot(arms, boots)
-            sides = self._logs(without)[:boots], self._logs(with_)[:boots]
-            change = compare_boots(*sides)
-            assert change is not None
-            p = reproduction_p(*sides, rises=named.ratio > 1.0)
-            if p < level:
-                return _Measured(result="present", change=change, p=p)
-            if is_absent(change, named):
-                return _Measured(result="absent", change=change, p=p)
-        return _Measured(result="undecided", change=change, p=p)
+        seen = math.log(self._named.change.ratio)
+        while True:
+            sides = self._logs(without), self._logs(with_)
+            judged = judge_boots(TRIAL, *sides, seen=seen)
+            if judged.wants is None:
+                break
+            self._boot(arms, judged.wants)
+        assert judged.last is not None
+        change = compare_boots(*(boots[: judged.last.boots] for boots in sides))
+        return _Measured(result=_RESULTS[judged.result], change=change, p=judged.last.p)
 
     def _boot(self, arms: Sequence[_Arm], boots: int) -> None:
         while True:
@@ -367,13 +369,6 @@ class _Trials:
 
     def _tell(self, doing: str) -> None:
         self._announce(Proving(at=time.time(), commit=self._commit.hash, doing=doing))
-
-
-def is_absent(change: Change, named: Change) -> bool:
-    """Return whether the 95% CI of a change ends below half of another one (on logarithms)."""
-    if named.ratio > 1.0:
-        return bool(change.ci_high**2 < named.ratio)
-    return bool(change.ci_low**2 > named.ratio)
 
 
 def check_alignment(built: Path) -> None:

@@ -22,8 +22,9 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from schedperf.lab.bisect.checks import LOOKS, do_ends_differ, pooled_sd, reproduction_p
+from schedperf.lab.bisect.checks import do_ends_differ, pooled_sd
 from schedperf.lab.bisect.posterior import Boots, Floats, choose_commit, split_probabilities
+from schedperf.stats.looks import CHECK, judge_boots
 
 # Probability from which a commit is checked on fresh boots.
 SURE = 0.99
@@ -227,14 +228,16 @@ class Bisection:
         before = fmean(value for each, boots in part if each < commit for value in boots)
         after = fmean(value for each, boots in part if each >= commit for value in boots)
         used = {each: len(self.boots(each)) for each in (commit - 1, commit)}
-        for boots, level in LOOKS:
-            targets = {each: n + boots for each, n in used.items()}
-            yield from self._boot(targets, 1, "check", commit)
-            fresh = (self.boots(each)[n : n + boots] for each, n in used.items())
-            p = reproduction_p(*fresh, rises=after > before)
-            if p < level:
+        while True:
+            fresh = (self.boots(each)[n:] for each, n in used.items())
+            judged = judge_boots(CHECK, *fresh, seen=after - before)
+            if judged.wants is None:
                 break
-        return Check(boots=boots, p=p, is_passed=p < level)
+            targets = {each: n + judged.wants for each, n in used.items()}
+            yield from self._boot(targets, 1, "check", commit)
+        assert judged.last is not None
+        is_passed = judged.result == "reproduced"
+        return Check(boots=judged.last.boots, p=judged.last.p, is_passed=is_passed)
 
     def _boot(
         self, targets: Mapping[int, int], boots: int, phase: Phase, suspect: int | None = None

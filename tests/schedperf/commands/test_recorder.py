@@ -67,7 +67,7 @@ def test_help_names_every_option_of_the_recorder_and_has_examples(
     assert main([name, "--help"]) == 0
     text = capsys.readouterr().out
     hidden = {"--ask-fd", "--booted", "--events", "--factor", "--guest", "--stop-file", "--try"}
-    hidden |= {"--recorded-as", "--turn"}
+    hidden |= {"--recorded-as", "--retest-plan", "--turn"}
     for action in make_parser(name, "schedperf").options():
         for option in action.option_strings:
             assert (option in text) == (option not in hidden)

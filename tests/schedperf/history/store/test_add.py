@@ -24,6 +24,7 @@ from tests.histories import (
     make_recording,
     night_name,
 )
+from tests.retests import make_plan, record_boots
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -125,6 +126,16 @@ def test_retests_are_stored_but_are_no_nights(tmp_path: Path) -> None:
         [row] = history.nights(history.series()[0])
     assert row.new == pytest.approx(0.6, rel=0.01)
     assert [row[11] for row in dump(directory)["input"]] == ["night", "night", "retest"]
+
+
+def test_bundles_of_a_retest_are_no_nights_wherever_they_are(tmp_path: Path) -> None:
+    retest = record_boots(tmp_path / "retest-new.tar", "new", [0.5, 0.6], make_plan())
+    directory, counts = add_to(tmp_path / "store", retest)
+    assert counts.added == 1
+    rows = dump(directory)
+    assert rows["night"] == []
+    assert "retest" in rows["input"][0]
+    assert len(rows["value"]) == 2
 
 
 def test_values_of_0_or_less_are_not_logarithms(tmp_path: Path) -> None:

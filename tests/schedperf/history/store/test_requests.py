@@ -8,7 +8,13 @@ import pytest
 from schedperf.history.store.check import check
 from schedperf.history.store.database import Database
 from schedperf.history.store.directory import Directory, open_or_create
-from schedperf.history.store.requests import LONGEST_LEASE_S, Queue, end_request, make_request
+from schedperf.history.store.requests import (
+    LONGEST_LEASE_S,
+    Queue,
+    end_request,
+    find_open,
+    make_request,
+)
 from schedperf.history.store.writer import rebuild
 from schedperf.model.errors import InputError
 from tests.histories import dump
@@ -69,6 +75,38 @@ def test_the_request_of_a_runner_that_died_is_taken_again(store: Directory) -> N
         open_requests.renew(first, "one", 60.0)
     open_requests.release(first, "two")
     assert open_requests.take("2x48", "three", 60.0)
+
+
+def test_a_request_is_taken_by_its_identity_and_kept(store: Directory) -> None:
+    first, second = request(store), request(store)
+    clock = Clock()
+    open_requests = queue(store, clock)
+    assert open_requests.take_request(second, "one", 60.0)
+    assert not open_requests.take_request(second, "two", 60.0)
+    # Its runner keeps it for longer, also after it was killed.
+    clock.now += 50.0
+    assert open_requests.take_request(second, "one", 60.0)
+    clock.now += 50.0
+    assert not open_requests.take_request(second, "two", 60.0)
+    assert not open_requests.take_request("0" * 12, "two", 60.0)
+    end_request(store, first, "done", boots=8, reason="reproduced", say=silent)
+    assert not open_requests.take_request(first, "two", 60.0)
+
+
+def test_the_open_request_for_a_step_is_found(store: Directory) -> None:
+    made = [
+        make_request(
+            store, "retest", machine="2x48", job="hackbench", boots=8, why="+5%", say=silent,
+            step="s1",
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    database = store.database()
+    assert find_open(database, "retest", "s1") == made[0]
+    end_request(store, made[0], "failed", boots=0, reason="power", say=silent)
+    assert find_open(database, "retest", "s1") == made[1]
+    assert find_open(database, "bisect", "s1") is None
+    assert find_open(database, "retest", "s2") is None
 
 
 def test_a_clock_that_was_set_back_does_not_hold_a_request_for_ever(store: Directory) -> None:

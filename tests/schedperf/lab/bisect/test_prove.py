@@ -21,7 +21,6 @@ from schedperf.lab.bisect.prove import (
     Stopped,
     check_alignment,
     find_features,
-    is_absent,
     prove,
     switched,
     with_trials,
@@ -69,23 +68,6 @@ def test_features_that_a_patch_guards_are_found() -> None:
 def change(ratio: float, low: float, high: float) -> Change:
     """Return a change of 4 + 4 boots."""
     return Change(ratio=ratio, ci_low=low, ci_high=high, older_boots=4, newer_boots=4)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "named", "expected"),
-    [
-        (1.00, 0.98, 1.02, 1.10, True),
-        (1.00, 0.94, 1.06, 1.10, False),
-        (1.00, 0.98, 1.02, 0.90, True),
-        (1.00, 0.94, 1.06, 0.90, False),
-        # In the other direction, the change is absent, too.
-        (0.90, 0.88, 0.92, 1.10, True),
-    ],
-)
-def test_a_change_is_absent_if_its_interval_ends_below_half_of_what_was_named(
-    ratio: float, low: float, high: float, named: float, *, expected: bool
-) -> None:
-    assert is_absent(change(ratio, low, high), change(named, named, named)) is expected
 
 
 def symbol_table(functions: int, variables: int) -> str:
