@@ -14,6 +14,7 @@ Examples:
   schedperf history add base.tar new.tar
   schedperf history add nights --fact rack=b12
   schedperf history add mmtests:work/log/6.12 --night 2026-11-30
+  schedperf history add s3://bucket/nights/ --scheduler tcp://controller:8786
 """
 _FAILED = 2
 
@@ -30,8 +31,10 @@ _FAILED = 2
                    "[default: base of each ab recording]")  # fmt: skip
 @click.option("--fact", "facts", metavar="KEY=VALUE", multiple=True,
               help="Store a fact about what is added; it becomes a column of queries.")  # fmt: skip
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True,
-                type=click.Path(path_type=Path))  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS",
+              help="Read by the workers of this Dask scheduler, e.g. tcp://controller:8786.  "
+                   "[default: processes of this machine]")  # fmt: skip
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 def add(
     *,
     store: Path,
@@ -39,13 +42,15 @@ def add(
     night: str | None,
     references: tuple[str, ...],
     facts: tuple[str, ...],
-    paths: tuple[Path, ...],
+    scheduler: str | None,
+    paths: tuple[str, ...],
 ) -> int:
     """Add bundles, nights, tables, and results of other tools.
 
     PATH is a bundle, a directory of bundles, the nights of schedperf night, FORMAT:PATH as for
-    compare, or a CSV file with the columns series, value, and time or order. What the store has
-    already is skipped. The store is created if there is none.
+    compare, or a CSV file with the columns series, value, and time or order; or a URL of a bundle,
+    or of a directory if it ends with a slash (s3, http, https). What the store has already is
+    skipped. The store is created if there is none.
 
     Exit status: 2 if something could not be added.
     """
@@ -60,6 +65,7 @@ def add(
         night=_parse_night(night),
         references=references,
         facts=dict(map(_parse_fact, facts)),
+        scheduler=scheduler,
     )
     found = find_sources(paths)
     directory, is_new = open_or_create(store)

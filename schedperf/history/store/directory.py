@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from schedperf.history.store.database import DEFAULT_URL, Applied, Damaged, Database, parse_url
-from schedperf.history.store.decisions import Facts, Log
+from schedperf.history.store.decisions import Added, Facts, Log
 from schedperf.history.store.objects import Objects
 from schedperf.inputs.bundle.durable import explain, write_durably
 from schedperf.inputs.bundle.toml import read_toml, to_record
@@ -87,6 +87,10 @@ class Directory:
         for machine in machines:
             found.update(by_machine.get(machine or "", {}))
         return found
+
+    def file_of(self, added: Added) -> str:
+        """Return the path of the file that a decision adds: of the copy, if there is one."""
+        return str(self.objects.path(added.sha256, added.kind)) if added.kept else added.path
 
     def applied(self, end: int) -> Applied:
         """Return what a database stores that was made up to an offset of the log.

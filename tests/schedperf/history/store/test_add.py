@@ -242,7 +242,7 @@ def test_a_directory_without_bundles_is_refused(kind: str, tmp_path: Path) -> No
     if kind == "store":
         (folder / "store.toml").touch()
     if kind == "missing":
-        assert find_sources([folder]).sources[0].path == folder
+        assert find_sources([folder]).sources[0].name == str(folder)
         return
     with pytest.raises(InputError, match="expected"):
         find_sources([folder])
