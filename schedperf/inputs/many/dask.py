@@ -23,7 +23,7 @@ _NO_WORKERS_S = 60.0
 _LOOK_AGAIN_S = 5.0
 # Readers are not made for threads, and Python runs one thread at a time.
 _ONE_AT_A_TIME = threading.Lock()
-_PACKAGE = "schedperf_collectors"
+_PACKAGE = "schedperf"
 
 
 class _Done(NamedTuple):
