@@ -125,8 +125,11 @@ def _workers_of(client: Any, address: str) -> Mapping[str, int]:
         client.wait_for_workers(1, timeout=ANSWER_S)
     except TooLate:
         raise _no_workers(address) from None
-    found = client.get_versions(packages=[_PACKAGE])["workers"]
-    versions = {name: each["packages"].get(_PACKAGE) for name, each in found.items()}
+    found = client.get_versions(packages=[_PACKAGE])
+    # The scheduler reads the tasks, too.
+    everyone = {f"worker {name}": each for name, each in found["workers"].items()}
+    everyone["the scheduler"] = found["scheduler"]
+    versions = {name: each["packages"].get(_PACKAGE) for name, each in everyone.items()}
     others = {name: each for name, each in versions.items() if each != __version__}
     if others:
         raise _other_versions(address, others)
@@ -152,11 +155,17 @@ def _explained(address: str) -> Iterator[None]:
             f"{clean_line(address)}: the connection to the scheduler was lost; start it again, and "
             "repeat the command"
         ) from None
-    except (OSError, ValueError) as error:
-        reason = "no answer" if isinstance(error, OSError) else clean_line(str(error))
+    except RuntimeError:
         raise InputError(
-            f"{clean_line(address)}: no Dask scheduler: {reason} within {ANSWER_S:.0f} s (expected "
-            "e.g. tcp://controller:8786); start one by `dask scheduler`"
+            f"{clean_line(address)}: the scheduler cannot read the tasks; install "
+            f"schedperf[{EXTRA}] {__version__} there"
+        ) from None
+    except (OSError, ValueError) as error:
+        is_silent = isinstance(error, OSError)
+        problem = f"no answer within {ANSWER_S:.0f} s" if is_silent else clean_line(str(error))
+        raise InputError(
+            f"{clean_line(address)}: no Dask scheduler: {problem} (expected e.g. "
+            "tcp://controller:8786); start one by `dask scheduler`"
         ) from None
 
 
@@ -172,7 +181,7 @@ def _other_versions(address: str, versions: Mapping[str, str | None]) -> InputEr
     which = f"schedperf {version}" if version else "no schedperf"
     more = f" (and {len(versions) - 1} more)" if len(versions) > 1 else ""
     return InputError(
-        f"{clean_line(address)}: worker {clean_line(name)}{more} has {clean_line(which)} (expected "
+        f"{clean_line(address)}: {clean_line(name)}{more} has {clean_line(which)} (expected "
         f"{__version__}); install schedperf[{EXTRA}] of this version there"
     )
 

@@ -44,11 +44,11 @@ def is_url(name: str) -> bool:
 
 
 def redact(url: str) -> str:
-    """Return a URL without user, password and query, for messages and logs.
-
-    :raises InputError: it is invalid
-    """
-    parts = _split(url)
+    """Return a URL without user, password and query, for messages and logs."""
+    try:
+        parts = _split(url)
+    except InputError:
+        return "(invalid URL)"
     host = parts.netloc.rpartition("@")[2]
     query = "?..." if parts.query else ""
     return clean_line(f"{parts.scheme}://{host}{parts.path}{query}")
@@ -70,8 +70,8 @@ def open_remote(url: str) -> Remote:
 
     :raises InputError: the URL is invalid, or a package is not installed
     """
-    shown = redact(url)
     scheme = _split(url).scheme
+    shown = redact(url)
     require("s3fs" if scheme == "s3" else "fsspec", shown)
     from fsspec.core import url_to_fs  # noqa: PLC0415 # an extra
 
@@ -126,6 +126,22 @@ def local_copy(url: str, limit: int) -> Iterator[Path]:
             raise InputError(str(error).replace(str(path), shown)) from None
 
 
+@contextmanager
+def local_file(name: str, limit: int) -> Iterator[Path]:
+    """Yield the path of a file: a temporary copy if it is named by a URL.
+
+    :param name: path, ``file:`` or other URL
+    :param limit: largest accepted size of a copy in bytes
+    :raises InputError: as :func:`local_copy`
+    """
+    path = local_path(name)
+    if path is not None:
+        yield path
+        return
+    with local_copy(name, limit) as copied:
+        yield copied
+
+
 def _download(url: str, path: Path, limit: int) -> None:
     shown = redact(url)
     remote = open_remote(url)
@@ -175,7 +191,10 @@ def explained(shown: str) -> Iterator[None]:
         ) from None
 
 
-def _reason_of(error: Exception) -> str:
+def _reason_of(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
+        # fsspec raises it for any problem of a server.
+        return _reason_of(error.__cause__)
     status = getattr(error, "status", None)
     if isinstance(status, int):
         return f"HTTP status {status}"
