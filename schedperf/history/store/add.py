@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from schedperf.history.store.apply import Content
-from schedperf.history.store.contents import local_file, read_content
+from schedperf.history.store.contents import largest_file, read_content
 from schedperf.history.store.decisions import Added, AnyDecision, NightEnded, Role
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.inputs import Found, Source
@@ -20,6 +20,7 @@ from schedperf.history.store.reading import Reading
 from schedperf.history.store.writer import BATCH, known_files, writing
 from schedperf.inputs.importers.open import import_results
 from schedperf.inputs.many.lost import Lost
+from schedperf.inputs.many.urls import local_file
 from schedperf.inputs.many.workers import Workers, start_workers
 from schedperf.model.base_new import BASE
 from schedperf.model.errors import InputError
@@ -237,7 +238,7 @@ def _prepare(task: tuple[Source, str], *, objects: Objects | None) -> _Prepared 
         if source.format is not None:
             with tempfile.TemporaryDirectory(prefix=temporary_prefix()) as folder:
                 return _prepare_tree(source, Path(folder) / "tree.tar", objects)
-        with local_file(source.url or source.name, source.kind) as path:
+        with local_file(source.url or source.name, largest_file(source.kind)) as path:
             if source.url is not None:
                 sha256 = hash_file(path)
             return _prepare_file(source, path, sha256, objects)
@@ -265,7 +266,7 @@ def _copy(prepared: _Prepared, *, objects: Objects) -> str | None:
     if objects.path(prepared.sha256, source.kind).exists():
         return None
     try:
-        with local_file(source.url or source.name, source.kind) as path:
+        with local_file(source.url or source.name, largest_file(source.kind)) as path:
             objects.keep(path, prepared.sha256, source.kind)
     except InputError as error:
         return str(error)

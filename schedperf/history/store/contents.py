@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the files that decisions name."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from schedperf.history.store.apply import Content
@@ -12,7 +10,7 @@ from schedperf.history.store.reading import read_rows
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.tar import MAX_TOTAL_BYTES
 from schedperf.inputs.importers.open import Opener
-from schedperf.inputs.many.urls import is_url, local_copy
+from schedperf.inputs.many.urls import local_file
 
 
 def read_content(path: Path, kind: str, label: str | None = None) -> Content:
@@ -30,18 +28,12 @@ def read_content(path: Path, kind: str, label: str | None = None) -> Content:
     return parse_foreign(content, path, label)
 
 
-@contextmanager
-def local_file(name: str, kind: str) -> Iterator[Path]:
-    """Yield the path of a file: a temporary copy if it is named by a URL.
+def largest_file(kind: str) -> int:
+    """Return the largest accepted size of a file, in bytes.
 
     :param kind: "bundle" or "table"
-    :raises InputError: it cannot be read
     """
-    if not is_url(name):
-        yield Path(name)
-        return
-    with local_copy(name, LARGEST_BYTES if kind == "table" else MAX_TOTAL_BYTES) as path:
-        yield path
+    return LARGEST_BYTES if kind == "table" else MAX_TOTAL_BYTES
 
 
 def hash_named(name: str, kind: str) -> str:
@@ -49,5 +41,5 @@ def hash_named(name: str, kind: str) -> str:
 
     :raises InputError: it cannot be read
     """
-    with local_file(name, kind) as path:
+    with local_file(name, largest_file(kind)) as path:
         return hash_file(path)

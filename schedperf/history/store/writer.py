@@ -11,12 +11,13 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from schedperf.history.store.apply import Applier, Content
-from schedperf.history.store.contents import local_file, read_content
+from schedperf.history.store.contents import largest_file, read_content
 from schedperf.history.store.database import Damaged, Database
 from schedperf.history.store.decisions import Added, AnyDecision, Logged
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.tables import INPUT
 from schedperf.inputs.many.lost import Lost
+from schedperf.inputs.many.urls import local_file
 from schedperf.inputs.many.workers import Workers, start_workers
 from schedperf.model.errors import InputError
 
@@ -221,7 +222,7 @@ def _read(task: tuple[str, Added] | None) -> Content | str | None:
         return None
     name, added = task
     try:
-        with local_file(name, added.kind) as path:
+        with local_file(name, largest_file(added.kind)) as path:
             content = read_content(path, added.kind, Path(added.path).stem)
     except InputError as error:
         return f"{error}; added as {added.path}"
