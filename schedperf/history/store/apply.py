@@ -6,6 +6,7 @@ equal row by row.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec.json import encode
 from msgspec.structs import asdict
@@ -42,10 +43,12 @@ from schedperf.history.store.view import make_view
 
 Content = Reading | ForeignTable
 _MOST_ROWS = 10_000
+# Nights whose rows are written together.
+_MOST_NIGHTS = 50
 
 
 class Applier:
-    """Applies decisions within one transaction.
+    """Applies decisions within one transaction; :meth:`finish` ends it.
 
     :param connection: of the database
     """
@@ -55,6 +58,7 @@ class Applier:
         self._catalogue = Catalogue(connection)
         self._nights = Nights(connection, self._catalogue)
         self._next_input = next_id(connection, INPUT)
+        self._touched: dict[str, dict[int, int]] = {}
 
     def apply(self, line: Line, content: Content | None) -> None:
         """Apply one decision.
@@ -75,6 +79,11 @@ class Applier:
                 self._request(request)
             case RequestEnded() as ended:
                 self._end_request(ended)
+
+    def finish(self) -> None:
+        """Write the rows of the nights that the decisions have changed."""
+        self._nights.update(self._touched)
+        self._touched = {}
 
     def _add(self, added: Added, content: Content) -> None:
         number = self._next_input
@@ -105,9 +114,8 @@ class Applier:
         if container is not None:
             self._supersede(number, container)
             return
-        touched: set[tuple[str, int]] = set()
         for old in replaced:
-            touched |= self._remove_runs(old)
+            self._remove_runs(old)
             self._supersede(old, number)
         self._insert(BOOT, [{"input_id": number, **asdict(each)} for each in reading.boots])
         self._insert(RUN, [{"input_id": number, **asdict(each)} for each in reading.runs])
@@ -129,9 +137,18 @@ class Applier:
         at = {(run.workload, run.point) for run in reading.runs}
         of_input = {*ids, *self._catalogue.results_at(machine_class, at)}
         if added.night is not None and added.purpose == "night":
-            touched |= {(added.night, each) for each in of_input}
-        for night in sorted({night for night, _ in touched}):
-            self._nights.update({result for each, result in touched if each == night}, night)
+            self._touch(added.night, of_input)
+            if added.role == "new":
+                # Ids of series are given in the order of the decisions.
+                for each in sorted({*ids}):
+                    self._catalogue.series(each, reading.tree or "")
+
+    def _touch(self, night: str, results: AbstractSet[int]) -> None:
+        """Note that the rows of a night change; only series that are known now have one."""
+        known = dict.fromkeys(results, self._catalogue.next_series)
+        self._touched.setdefault(night, {}).update(known)
+        if len(self._touched) > _MOST_NIGHTS:
+            self.finish()
 
     def _find_copies(self, number: int, reading: Reading) -> tuple[list[int], int | None]:
         """Find bundles with the same runs: appending to a bundle copies them.
@@ -142,6 +159,8 @@ class Applier:
         if not identities:
             return [], None
         shared = self._count_runs(RUN.c.identity.in_(identities), RUN.c.input_id != number)
+        if not shared:
+            return [], None
         total = self._count_runs(RUN.c.input_id.in_([*shared]))
         contained = sorted(each for each in shared if shared[each] == total[each])
         whole = [each for each in sorted(shared) if shared[each] == len(identities)]
@@ -157,16 +176,15 @@ class Applier:
     def _supersede(self, old: int, new: int) -> None:
         self._connection.execute(update(INPUT).where(INPUT.c.id == old).values(superseded_by=new))
 
-    def _remove_runs(self, number: int) -> set[tuple[str, int]]:
-        """Remove the runs of a bundle; return the nights and results that this changes."""
+    def _remove_runs(self, number: int) -> None:
+        """Remove the runs of a bundle."""
         row = self._connection.execute(select(INPUT).where(INPUT.c.id == number)).one()
         results = select(VALUE.c.result_id).where(VALUE.c.input_id == number).distinct()
         ids = set(self._connection.execute(results).scalars())
         for table in (VALUE, RUN, BOOT):
             self._connection.execute(delete(table).where(table.c.input_id == number))
-        if row.night is None or row.purpose != "night":
-            return set()
-        return {(row.night, each) for each in ids}
+        if row.night is not None and row.purpose == "night":
+            self._touch(row.night, ids)
 
     def _add_points(self, number: int, content: ForeignTable) -> None:
         ids: dict[str, int] = {}

@@ -75,6 +75,7 @@ class Catalogue:
     Ids are given in the order of the decisions, so that a database that is made again has the same.
 
     :param connection: of the database
+    :ivar next_series: id of the next series
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -82,7 +83,7 @@ class Catalogue:
         self._results: dict[str, dict[tuple[str, ...], Row[Any]]] = {}
         self._series: dict[tuple[int, str], int] = {}
         self._next_result = next_id(connection, RESULT)
-        self._next_series = next_id(connection, SERIES)
+        self.next_series = next_id(connection, SERIES)
 
     def result(self, machine_class: str, result: Result) -> int:
         """Return the id of a result; store its direction if it was unknown."""
@@ -131,8 +132,8 @@ class Catalogue:
         row = self._connection.execute(select(RESULT).where(RESULT.c.id == result)).one()
         names = [row.machine_class, tree, row.workload, row.point, row.metric, row.unit]
         key = digest_of(names)[:KEY_DIGITS]
-        number = self._next_series
-        self._next_series += 1
+        number = self.next_series
+        self.next_series += 1
         self._connection.execute(
             insert(SERIES).values(id=number, key=key, result_id=result, tree=tree)
         )
@@ -167,24 +168,36 @@ class Nights:
         self._connection = connection
         self._catalogue = catalogue
 
-    def update(self, results: AbstractSet[int], night: str) -> None:
-        """Write the rows of some results in a night again.
+    def update(self, touched: Mapping[str, Mapping[int, int]]) -> None:
+        """Write the rows of some results in some nights again.
 
         A result that no new kernel has in the night is a lost night of its series.
 
-        :param results: their ids
+        :param touched: by night and id of the result: the id of the first series that came later,
+            which has no lost night
         """
-        inputs = self._inputs(night)
-        values = self._values(inputs, results)
-        boots = self._boots(inputs)
-        rows = []
-        for result in sorted(results):
-            made = _Night(night, inputs, values.get(result, {}), boots)
-            for tree, revision in made.kernels():
-                series = self._catalogue.series(result, tree)
-                rows.append({"series_id": series, **made.row(tree, revision)})
-            if not made.kernels():
-                rows += [{"series_id": each, **made.lost()} for each in self._series_of(result)]
+        inputs = self._inputs([*touched])
+        values = self._values(inputs, touched)
+        boots = self._boots([each for of_night in inputs.values() for each in of_night])
+        rows: list[dict[str, object]] = []
+        for night, results in sorted(touched.items()):
+            self._remove(night, results.keys())
+            for result, later in sorted(results.items()):
+                found = values.get((night, result), {})
+                made = _Night(night, inputs.get(night, {}), found, boots)
+                rows += self._rows(made, result, later)
+        if rows:
+            self._connection.execute(insert(NIGHT), rows)
+
+    def _rows(self, made: "_Night", result: int, later: int) -> Iterator[dict[str, object]]:
+        for tree, revision in made.kernels():
+            series = self._catalogue.series(result, tree)
+            yield {"series_id": series, **made.row(tree, revision)}
+        if not made.kernels():
+            for series in self._series_of(result, later):
+                yield {"series_id": series, **made.lost()}
+
+    def _remove(self, night: str, results: AbstractSet[int]) -> None:
         for part in _parts(sorted(results)):
             ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part)).scalar_subquery()
             self._connection.execute(
@@ -192,40 +205,54 @@ class Nights:
                     NIGHT.c.position == position_of(night), NIGHT.c.series_id.in_(ids)
                 )
             )
-        if rows:
-            self._connection.execute(insert(NIGHT), rows)
 
-    def _inputs(self, night: str) -> Mapping[int, Row[Any]]:
+    def _inputs(self, nights: Sequence[str]) -> Mapping[str, Mapping[int, Row[Any]]]:
+        """Return the bundles of each night, by id."""
         query = select(INPUT).where(
-            INPUT.c.night == night,
+            INPUT.c.night.in_(nights),
             INPUT.c.purpose == "night",
             INPUT.c.role.in_(["reference", "new"]),
             INPUT.c.superseded_by.is_(None),
         )
-        return {row.id: row for row in self._connection.execute(query)}
-
-    def _values(
-        self, inputs: Mapping[int, Row[Any]], results: AbstractSet[int]
-    ) -> Mapping[int, _Boots]:
-        """Return the values of the runs by result."""
-        found: dict[int, _Boots] = {}
-        query = (
-            select(VALUE)
-            .where(VALUE.c.input_id.in_([*inputs]))
-            .order_by(VALUE.c.result_id, VALUE.c.input_id, VALUE.c.boot, VALUE.c.run)
-        )
+        found: dict[str, dict[int, Row[Any]]] = {}
         for row in self._connection.execute(query):
-            if row.result_id in results:
-                of_boot = found.setdefault(row.result_id, {})
-                of_boot.setdefault((row.input_id, row.boot), []).append(row.value)
+            found.setdefault(row.night, {})[row.id] = row
         return found
 
-    def _boots(self, inputs: Mapping[int, Row[Any]]) -> Mapping[tuple[int, int], Row[Any]]:
-        query = select(BOOT).where(BOOT.c.input_id.in_([*inputs]))
-        return {(row.input_id, row.boot): row for row in self._connection.execute(query)}
+    def _values(
+        self,
+        inputs: Mapping[str, Mapping[int, Row[Any]]],
+        touched: Mapping[str, Mapping[int, int]],
+    ) -> Mapping[tuple[str, int], _Boots]:
+        """Return the values of the runs by night and result."""
+        nights = {number: night for night, of_night in inputs.items() for number in of_night}
+        found: dict[tuple[str, int], _Boots] = {}
+        for part in _parts(sorted(nights)):
+            query = (
+                select(VALUE)
+                .where(VALUE.c.input_id.in_(part))
+                .order_by(VALUE.c.result_id, VALUE.c.input_id, VALUE.c.boot, VALUE.c.run)
+            )
+            for row in self._connection.execute(query):
+                night = nights[row.input_id]
+                if row.result_id in touched[night]:
+                    of_boot = found.setdefault((night, row.result_id), {})
+                    of_boot.setdefault((row.input_id, row.boot), []).append(row.value)
+        return found
 
-    def _series_of(self, result: int) -> Sequence[int]:
-        query = select(SERIES.c.id).where(SERIES.c.result_id == result).order_by(SERIES.c.id)
+    def _boots(self, inputs: Sequence[int]) -> Mapping[tuple[int, int], Row[Any]]:
+        return {
+            (row.input_id, row.boot): row
+            for part in _parts(inputs)
+            for row in self._connection.execute(select(BOOT).where(BOOT.c.input_id.in_(part)))
+        }
+
+    def _series_of(self, result: int, later: int) -> Sequence[int]:
+        query = (
+            select(SERIES.c.id)
+            .where(SERIES.c.result_id == result, SERIES.c.id < later)
+            .order_by(SERIES.c.id)
+        )
         return list(self._connection.execute(query).scalars())
 
 

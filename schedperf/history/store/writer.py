@@ -53,6 +53,7 @@ class Writer:
             applier = Applier(connection)
             for logged, content in zip(self._directory.log.read(start), contents, strict=True):
                 applier.apply(logged.line, content)
+            applier.finish()
             applied = self._directory.applied(logged.end)
             self._database.set_applied(connection, applied)
 
@@ -189,6 +190,7 @@ def apply_all(connection: Connection, items: Iterable[tuple[Logged, Content | No
     for logged, content in items:
         applier.apply(logged.line, content)
         end = logged.end
+    applier.finish()
     return end
 
 
