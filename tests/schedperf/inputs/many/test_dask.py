@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.history.cluster import cluster
 from schedperf.history.store.directory import open_directory
 from schedperf.inputs.many import dask
 from schedperf.inputs.many.lost import Lost
 from schedperf.inputs.many.workers import start_workers
 from schedperf.model.errors import InputError
-from tests.clusters import cluster, die_at_seven, die_once, double
+from tests.clusters import die_at_seven, die_once, double
 from tests.histories import dump, make_night, make_recording, night_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dask")]
@@ -24,8 +25,8 @@ MANY = range(40)
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start two workers."""
-    with cluster(tmp_path_factory.mktemp("cluster"), 2) as found:
-        yield found
+    with cluster(tmp_path_factory.mktemp("cluster"), 2) as started:
+        yield started.address
 
 
 @pytest.fixture
@@ -116,16 +117,18 @@ def test_an_invalid_address_is_one_line() -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_scheduler_without_workers_is_one_line(tmp_path: Path) -> None:
-    with cluster(tmp_path, 0) as address:
-        assert refusal(address).startswith(f"{address}: the scheduler has no workers;")
+    with cluster(tmp_path, 0) as started:
+        assert refusal(started.address).startswith(
+            f"{started.address}: the scheduler has no workers;"
+        )
 
 
 def test_workers_with_another_version_are_refused(tmp_path: Path) -> None:
     package = tmp_path / "other" / "schedperf-9.9.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: schedperf\nVersion: 9.9\n")
-    with cluster(tmp_path, 1, path=[package.parent]) as address:
-        text = refusal(address)
+    with cluster(tmp_path, 1, path=[package.parent]) as started:
+        text = refusal(started.address)
     assert " has schedperf 9.9 (expected " in text
 
 
@@ -140,7 +143,7 @@ def test_a_worker_of_another_version_that_comes_later_is_refused(
 
 def test_a_scheduler_that_ends_is_one_line(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        address = stack.enter_context(cluster(tmp_path, 1))
+        address = stack.enter_context(cluster(tmp_path, 1)).address
         with start_workers(1, address) as workers:
             stack.close()
             with pytest.raises(InputError, match="scheduler"):
