@@ -14,7 +14,6 @@ Examples:
   schedperf history add base.tar new.tar
   schedperf history add nights --fact rack=b12
   schedperf history add mmtests:work/log/6.12 --night 2026-11-30
-  schedperf history add s3://bucket/nights/ --scheduler tcp://controller:8786
 """
 _FAILED = 2
 
