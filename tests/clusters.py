@@ -18,6 +18,16 @@ def die_at_seven(number: int) -> int:
     return 2 * number
 
 
+def fail_at_seven(number: int) -> int:
+    """Return twice a number; fail at 7.
+
+    :raises OSError: the number is 7
+    """
+    if number == 7:
+        raise OSError("seven")
+    return 2 * number
+
+
 def die_once(task: tuple[int, str]) -> int:
     """Return twice a number; kill the worker that has 7 first."""
     number, mark = task

@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from distributed import Client
+
 _REPOSITORY = Path(__file__).parents[2]
-_START_S = 60.0
+_START_S = 120.0
 _END_S = 30.0
 
 
@@ -45,6 +47,9 @@ def cluster(folder: Path, workers: int, path: Sequence[Path] = ()) -> Iterator[C
             (folder / str(number)).mkdir()
             start = ("worker", address, "--nthreads", "1", "--host", "127.0.0.1")
             pids.append(stack.enter_context(_running(folder / str(number), start, path)))
+        if workers:
+            with Client(address, timeout=_START_S, set_as_default=False) as client:  # type: ignore[no-untyped-call] # it is in part
+                client.wait_for_workers(workers, timeout=_START_S)
         yield Cluster(address, pids)
 
 
@@ -54,8 +59,9 @@ def _running(folder: Path, words: Sequence[str], path: Sequence[Path]) -> Iterat
         "PYTHONPATH": os.pathsep.join(map(str, (*path, _REPOSITORY))),
         # A task that killed two workers is not tried again.
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
-        # Takes samples of the stacks, a hundred per second.
+        # A hundred samples of stacks, and fifty wake-ups per second.
         "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+        "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
         "DASK_TEMPORARY_DIRECTORY": str(folder),
     }
     command = [sys.executable, "-m", "dask", *words, "--no-dashboard"]

@@ -30,10 +30,12 @@ class _Done(NamedTuple):
     """What a worker returns.
 
     :param version: of its schedperf
+    :param error: that the function raised; None if there are results
     """
 
     version: str
     results: list[Any]
+    error: Exception | None
 
 
 class Cluster:
@@ -60,11 +62,14 @@ class Cluster:
         :raises WorkerLost: workers were killed while they worked on it
         :raises InputError: the scheduler was lost, there are no workers any more, or the worker has
             another version of schedperf
+        :raises Exception: the function raised it
         """
         with _explained(self._address):
             done = self._wait(started)
         if done.version != __version__:
             raise _other_versions(self._address, {"a new worker": done.version})
+        if done.error is not None:
+            raise done.error
         return done.results
 
     def drop(self, started: Any) -> None:
@@ -188,4 +193,7 @@ def _other_versions(address: str, versions: Mapping[str, str | None]) -> InputEr
 
 def _call(function: Callable[[Any], Any], items: Sequence[Any]) -> _Done:
     with _ONE_AT_A_TIME:
-        return _Done(__version__, [function(item) for item in items])
+        try:
+            return _Done(__version__, [function(item) for item in items], None)
+        except Exception as error:  # noqa: BLE001 # the client raises it again
+            return _Done(__version__, [], error)
