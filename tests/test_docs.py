@@ -296,12 +296,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def bring_inputs(folder: Path) -> None:
-    """Bring base.tar and new.tar, base.csv and new.csv, and earlier/, as a reader has them."""
+    """Bring bundles, tables, a table of pairs, and earlier/, as a reader has them."""
     for side in ("base", "new"):
         with lzma.open(REPOSITORY / f"examples/deep-cgroup/{side}.tar.xz") as compressed:
             (folder / f"{side}.tar").write_bytes(compressed.read())
         runs = "".join(f"hackbench,time,s,lower,0.{run}{len(side)}\n" for run in (61, 60, 62))
         (folder / f"{side}.csv").write_text(f"workload,metric,unit,better,value\n{runs}")
+    (folder / "pairs.csv").write_text("base,new\nbase.tar,new.tar\n")
     (folder / "earlier").mkdir()
     shutil.copy(folder / "base.tar", folder / "earlier" / "base.tar")
 

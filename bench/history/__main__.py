@@ -3,7 +3,8 @@
 
 1,000 bundles are added to a store, twice, and the database is made again; a series is read from
 10 million runs; 5,000 series of 365 nights are watched, and then one more night of them. The same
-is done in PostgreSQL, if it is installed. The exit status is 1 if a limit is not kept.
+is done in PostgreSQL, if it is installed. The bundles are read by processes, by one Dask worker and
+by two, and compared as pairs. The exit status is 1 if a limit is not kept.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +23,7 @@ from sqlalchemy import Connection, text
 
 from bench.history.bundles import read_members, write_nights
 from bench.history.postgresql import server
+from bench.history.spread import measure_spread
 from schedperf.history.questions.history import open_history
 from schedperf.history.store.directory import open_or_create
 from schedperf.history.store.writer import writing
@@ -31,6 +34,8 @@ RESULTS, RUNS_OF_A_BOOT = 5_000, 2
 NIGHTS = 365
 # Limits: adding 1,000 bundles on two CPUs, reading a series, and watching one more night of all.
 ADD_S, SERIES_S, WATCH_S = 60.0, 0.050, 2.0
+# Limits: comparing 1,000 pairs on two CPUs; two Dask workers, with one and with processes.
+COMPARE_S, SPEEDUP, CPU_RATIO = 90.0, 1.5, 1.15
 ROUNDS = 9
 _FILL = """
 INSERT INTO input (id, kind, digest, sha256, bytes, path, kept, night, role, purpose, parser)
@@ -87,15 +92,34 @@ class Table:
             word = f"  <= {limit_s:g} s {'kept' if is_kept else 'NOT KEPT'}"
         print(f"  {what:<44} {wall_s:>9.3f} s{word}", flush=True)
 
+    def judge(
+        self, what: str, ratio: float, *, at_least: float = 0.0, at_most: float = inf
+    ) -> None:
+        """Print a ratio and its limit."""
+        is_kept = at_least <= ratio <= at_most
+        self.is_kept &= is_kept
+        limit = f">= {at_least:g}" if at_least else f"<= {at_most:g}"
+        word = "kept" if is_kept else "NOT KEPT"
+        print(f"  {what:<44} {ratio:>9.3f}    {limit} {word}", flush=True)
+
 
 def run(*arguments: str | Path) -> tuple[float, float]:
     """Run a subcommand of ``schedperf history``; return its wall time and CPU time in s.
 
     :raises CalledProcessError: it ends with an error
     """
-    command = [sys.executable, "-m", "schedperf", "history", *map(str, arguments)]
+    return run_command("history", *arguments)
+
+
+def run_command(*arguments: str | Path) -> tuple[float, float]:
+    """Run ``schedperf``, as :func:`run`; a regression is no error."""
+    command = [sys.executable, "-m", "schedperf", *map(str, arguments)]
     start, before = time.perf_counter(), os.times()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    if done.returncode not in {0, 1}:
+        done.check_returncode()
     wall, after = time.perf_counter() - start, os.times()
     cpu = after.children_user + after.children_system
     return wall, cpu - before.children_user - before.children_system
@@ -114,6 +138,25 @@ def measure_adding(folder: Path, nights: Path, bundles: int, url: str | None, ta
     print(f"  exports are {'equal' if is_same else 'NOT EQUAL'} byte by byte")
     table.print("rebuild", run("rebuild", "--store", store)[0])
     table.print("list", run("list", "--store", store)[0])
+
+
+def measure_many(folder: Path, nights: Path, table: Table) -> None:
+    """Compare both kernels of each night, and read all bundles by processes and by Dask."""
+    pairs = [
+        (night / "night-base.tar", night / "night-new.tar") for night in sorted(nights.iterdir())
+    ]
+    file = folder / "pairs.csv"
+    file.write_text("base,new\n" + "".join(f"{base},{new}\n" for base, new in pairs))
+    wall, cpu = run_command("compare", "--many", file)
+    limit_s = COMPARE_S * len(pairs) / BUNDLES
+    table.print(f"compare {len(pairs)} pairs ({cpu:.1f} s CPU)", wall, limit_s)
+    spread = measure_spread(folder / "clusters", [path for pair in pairs for path in pair])
+    print(
+        f"  bundles per second: {spread.bundles_by_processes:.0f} by processes, "
+        f"{spread.bundles_by_one:.0f} by one Dask worker, {spread.bundles_by_two:.0f} by two"
+    )
+    table.judge("two Dask workers / one", spread.speedup, at_least=SPEEDUP)
+    table.judge("CPU time of Dask / processes", spread.cpu_ratio, at_most=CPU_RATIO)
 
 
 def measure_reading(folder: Path, runs: int, url: str | None, table: Table) -> None:
@@ -213,6 +256,7 @@ def main(arguments: Sequence[str]) -> int:
         root.chmod(0o755)
         size = write_nights(root / "nights", read_members(EXAMPLE), options.bundles)
         print(f"{options.bundles} bundles, {size / 1e6:.0f} MB, {os.cpu_count()} CPUs")
+        measure_many(root, root / "nights", table)
         with server(root / "postgresql") as url:
             for engine, database in (("SQLite", None), ("PostgreSQL", url)):
                 if engine == "PostgreSQL" and url is None:

@@ -7,12 +7,27 @@ import click
 
 from schedperf.model.text import clean_line
 
+
+def _refuse_url(_ctx: click.Context, _param: click.Parameter, value: str) -> Path:
+    """Return the path of a store that is changed.
+
+    :raises BadParameter: it is a URL, which as a path would be a directory "postgresql:"
+    """
+    scheme, separator, _ = value.partition("://")
+    if separator:
+        raise click.BadParameter(
+            f"a URL, {clean_line(scheme)}://... (expected a directory, whose file store.toml names "
+            'the database, e.g. database = "postgresql://controller/history")'
+        )
+    return Path(value)
+
+
 STORE_DIRECTORY = click.option(
     "--store",
     metavar="DIR",
     default="history",
     show_default=True,
-    type=click.Path(path_type=Path),
+    callback=_refuse_url,
     help="Use the store in this directory.",
 )
 # The URL of a database must not become a path, which has no double slash.

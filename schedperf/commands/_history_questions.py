@@ -164,17 +164,18 @@ def sql(*, store: str, format_name: str, statement: str) -> None:
 
 @click.command()
 @STORE
-@click.option("--parquet", "folder", metavar="DIR", required=True,
-              type=click.Path(path_type=Path),
-              help="Write Parquet files to this directory.")  # fmt: skip
-def export(*, store: str, folder: Path) -> None:
+@click.option("--parquet", "target", metavar="DIR|URL", required=True,
+              help="Write Parquet files to this directory, e.g. history-parquet or "
+                   "s3://bucket/history.")  # fmt: skip
+def export(*, store: str, target: str) -> None:
     """Write all tables as Parquet files, e.g. for DuckDB."""
     from schedperf.history.questions.export import export_parquet  # noqa: PLC0415 # as above
     from schedperf.history.questions.history import open_history  # noqa: PLC0415
+    from schedperf.inputs.many.urls import is_url, redact  # noqa: PLC0415
 
     with open_history(store) as history:
-        number = export_parquet(history, folder)
-    click.echo(f"{folder}: {number} files")
+        number = export_parquet(history, target)
+    click.echo(f"{redact(target) if is_url(target) else target}: {number} files")
 
 
 def _answer(

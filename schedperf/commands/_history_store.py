@@ -33,8 +33,10 @@ _FAILED = 2
                    "the next one (new).")  # fmt: skip
 @click.option("--fact", "facts", metavar="KEY=VALUE", multiple=True,
               help="Store a fact about what is added; it becomes a column of queries.")  # fmt: skip
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True,
-                type=click.Path(path_type=Path))  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS",
+              help="Read by the workers of this Dask scheduler, e.g. tcp://controller:8786.  "
+                   "[default: processes of this machine]")  # fmt: skip
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 def add(
     *,
     store: Path,
@@ -43,13 +45,15 @@ def add(
     references: tuple[str, ...],
     is_chain: bool,
     facts: tuple[str, ...],
-    paths: tuple[Path, ...],
+    scheduler: str | None,
+    paths: tuple[str, ...],
 ) -> int:
     """Add bundles, nights, tables, and results of other tools.
 
     PATH is a bundle, a directory of bundles, the nights of schedperf night, FORMAT:PATH as for
-    compare, or a CSV file with the columns series, value, and time or order. What the store has
-    already is skipped. The store is created if there is none.
+    compare, or a CSV file with the columns series, value, and time or order; or a URL of a bundle,
+    or of a directory if it ends with a slash (s3, http, https). What the store has already is
+    skipped. The store is created if there is none.
 
     Exit status: 2 if something could not be added.
     """
@@ -65,6 +69,7 @@ def add(
         references=references,
         is_chain=is_chain,
         facts=dict(map(_parse_fact, facts)),
+        scheduler=scheduler,
     )
     found = find_sources(paths)
     directory, is_new = open_or_create(store)

@@ -25,6 +25,7 @@ Examples:
   schedperf compare base.tar new.tar --history earlier/
   schedperf compare base.tar new.tar --boot-sd 1%
   schedperf compare base.csv new.csv
+  schedperf compare --many pairs.csv --format csv
 """
 
 # A comparison needs two.
@@ -95,6 +96,25 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "side include.  [default: from --history, else 10%]",
 )
 @click.option(
+    "--many",
+    metavar="PAIRS.csv",
+    type=click.Path(path_type=Path),
+    help="Compare the pairs that this table lists in the columns base and new (files or URLs) and, "
+    "if wanted, name; print one line per pair.",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="With --many: compare by the workers of this Dask scheduler.  [default: processes of this "
+    "machine]",
+)
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="With --many: write the whole result of each pair to DIR/NAME.json.",
+)
+@click.option(
     "--base",
     metavar="NAME",
     help="If the input is one table with several sides, use this side as base.  "
@@ -113,13 +133,17 @@ def command(
     margin: float,
     history: tuple[Path, ...],
     boot_sd: float | None,
+    many: Path | None,
+    scheduler: str | None,
+    output: Path | None,
     base: str | None,
 ) -> int:
     """Compare bundles: what changed, how certain it is, and why.
 
     Each NEW is compared with BASE. Tables of numbers (.csv, .tsv) can also be compared; a single
     table needs a column with the side of each row. Exit status: 0 no regression, 1 regression, 2
-    usage or input error, 3 inconclusive (with --strict), 4 not comparable.
+    usage or input error, 3 inconclusive (with --strict), 4 not comparable; with --many that of the
+    first pair of this order: 1, 2, 4, 3, 0.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
@@ -127,6 +151,29 @@ def command(
     from schedperf.model.verdict import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     warn_of_left_over()
+    if many is not None:
+        from schedperf.commands._compare_many import ManyRequest, compare_many  # noqa: PLC0415
+
+        unused = {"paths": paths, "--html": html, "--all": everything, "--history": history,
+                  "--base": base}  # fmt: skip
+        _refuse_with_many(unused)
+        return compare_many(
+            ManyRequest(
+                pairs=many,
+                scheduler=scheduler,
+                output=output,
+                json=json,
+                printed=choose_format(format_name, {"json": json}),
+                strict=strict,
+                margin=margin,
+                allowed=allowed,
+                better=tuple(directions_of(better).items()),
+                boot_sd=boot_sd,
+            )
+        )
+    for name, value in (("--scheduler", scheduler), ("--output", output)):
+        if value is not None:
+            raise click.UsageError(f"{name}: only valid with --many; leave this option out")
     are_tables = _are_tables((*paths, *history))
     _refuse_misuse(
         paths, are_tables=are_tables, allowed=allowed, better=better, boot_sd=boot_sd, base=base
@@ -166,6 +213,12 @@ def command(
     overall = comparison.overall
     is_undecided = strict and overall.verdict == "inconclusive"
     return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
+
+
+def _refuse_with_many(unused: Mapping[str, object]) -> None:
+    for name, value in unused.items():
+        if value:
+            raise click.UsageError(f"{name}: not valid with --many; leave it out")
 
 
 def _refuse_misuse(

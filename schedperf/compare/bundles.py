@@ -7,6 +7,7 @@ caveat, a reason or a section's status.
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.compare.advice.next_steps import next_steps
@@ -27,7 +28,7 @@ from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.evidence import caveat_rules
 from schedperf.inputs.bundle.open import Bundle
 from schedperf.inputs.side import name_sides
-from schedperf.model.comparison import SCHEMA, Comparison
+from schedperf.model.comparison import SCHEMA, Comparison, Overall
 from schedperf.model.errors import InputError
 from schedperf.model.frame import Frame
 from schedperf.model.rows import Row
@@ -92,6 +93,29 @@ def compare_bundles(
         overall=decide(rows, sides, facts, values, sections),
     )
     return replace(comparison, next_steps=next_steps(comparison, recorded_sides(sides)))
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """The part of a comparison that decides."""
+
+    rows: tuple[Row, ...]
+    overall: Overall
+
+
+def judge_bundles(bundles: Sequence[Bundle], options: CompareOptions) -> Judged:
+    """Return only the rows and the verdict of :func:`compare_bundles`, many times as fast.
+
+    :raises InputError: as :func:`compare_bundles`
+    """
+    if not any(bundle.runs for bundle in bundles):
+        # Only the sections tell whether kernels are compared.
+        comparison = compare_bundles(bundles, options)
+        return Judged(rows=comparison.rows, overall=comparison.overall)
+    sides = name_sides(bundles)
+    facts = Facts.of(sides, compare_hosts(sides, allowed=options.allowed))
+    values = read_run_values(sides, options.better)
+    rows = compare_numbers(sides, facts, values, options).rows
+    return Judged(rows=rows, overall=decide(rows, sides, facts, values, {}))
 
 
 def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:

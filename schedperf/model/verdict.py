@@ -202,6 +202,16 @@ def decide_overall(
     return _overall(verdict, _summarise(by_verdict[verdict], len(primary)))
 
 
+def deciding_row(rows: Sequence[Row], verdict: Verdict) -> Row | None:
+    """Return the row that the reason of an overall verdict describes; None if it is none of a row.
+
+    :param rows: as in :func:`decide_overall`
+    :param verdict: its result
+    """
+    alike = [row for row in rows if row.family == "primary" and row.verdict == verdict]
+    return _largest(alike) if alike and verdict != "invalid" else None
+
+
 def describe_blocking(blocking: Sequence[Difference]) -> Reason:
     """Return a reason that names the first blocking field and counts the others.
 
@@ -240,9 +250,14 @@ def _overall(verdict: Verdict, reason: Reason) -> Overall:
     )
 
 
+def _largest(rows: Sequence[Row]) -> Row:
+    """Return the row with the largest change."""
+    return max(rows, key=lambda row: abs(math.log(row.ratio)) if row.ratio else 0.0)
+
+
 def _summarise(rows: Sequence[Row], primary: int) -> Reason:
-    # The row with the largest change represents all rows that share its verdict.
-    row = max(rows, key=lambda row: abs(math.log(row.ratio)) if row.ratio else 0.0)
+    # It represents all rows that share its verdict.
+    row = _largest(rows)
     point = f" at {row.point}" if row.point else ""
     side = f" of {row.side}" if row.side != "new" else ""
     count = f"; same verdict in {len(rows)} of {primary} primary rows" if primary > 1 else ""

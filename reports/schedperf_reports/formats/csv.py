@@ -32,7 +32,7 @@ FIELDS = (
 # Fields that contain more than one value.
 LISTS: Mapping[str, Callable[[Row], str]] = {
     "boot_sd": lambda row: _boot_sd(row.boot_sd),
-    "caveats": lambda row: _text("; ".join(caveat.text for caveat in row.caveats)),
+    "caveats": lambda row: text_cell("; ".join(caveat.text for caveat in row.caveats)),
     "values_base": lambda row: _numbers(row.values_base),
     "values_new": lambda row: _numbers(row.values_new),
     "statistics_base": lambda row: _statistics(row.statistics_base),
@@ -60,7 +60,7 @@ def csv(comparison: Comparison, _options: Options) -> str:
 def _cell(value: str | float | None) -> str:
     if value is None:
         return ""
-    return _text(value) if isinstance(value, str) else repr(value)
+    return text_cell(value) if isinstance(value, str) else repr(value)
 
 
 def _boot_sd(boot_sd: BootSd | None) -> str:
@@ -91,7 +91,8 @@ def _runs_above(runs: RunsAbove | None) -> str:
     return f"{runs.above!r} {runs.pairs}{' interleaved' if runs.interleaved else ''}"
 
 
-def _text(text: str) -> str:
+def text_cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula, cut to the length of a cell."""
     line = clean(text, limit=LONGEST_TEXT)
     return f"'{line}" if line.lstrip().startswith(FORMULA_STARTS) else line
 

@@ -12,7 +12,7 @@ Equal histories give equal bytes. The rows of a file of ``runs`` are sorted by r
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple, Protocol
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Executable, Integer, Table, func, select, text, types
@@ -22,6 +22,7 @@ from schedperf.history.store.database import Database
 from schedperf.history.store.tables import INPUT, LEASE, METADATA, RESULT, STORE, VALUE
 from schedperf.history.store.view import VIEW, view_columns
 from schedperf.inputs.bundle.durable import explain
+from schedperf.inputs.many.urls import Remote, explained, local_path, open_remote, redact
 from schedperf.model.errors import InputError
 
 # Tables that the view has, and those of one machine.
@@ -31,41 +32,93 @@ _CLASS = "machine_class"
 _NO_CLASS = "unknown"
 
 
-def export_parquet(history: History, folder: Path) -> int:
+def export_parquet(history: History, target: str | Path) -> int:
     """Write all tables to a new directory; return the number of files.
 
-    :raises InputError: pyarrow is not installed, the directory has files, or it cannot be written
+    :param target: a directory, or its URL
+    :raises InputError: pyarrow or fsspec is not installed, the directory has files, or it cannot be
+        written
     """
     if importlib.util.find_spec("pyarrow") is None:
         raise InputError(
             "pyarrow: not installed (Parquet needs it); run: pip install 'schedperf[parquet]'"
         )
+    folder = local_path(str(target))
+    if folder is None:
+        return _export_to_url(history, str(target))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder}: not empty (expected a new directory); choose another one")
-        return sum(1 for _ in _write_all(history.database, folder))
+        _refuse_files(str(folder), any(folder.iterdir()))
+        return _write_all(history.database, _LocalFolder(folder))
     except OSError as error:
         raise InputError(
             f"{error.filename or folder}: {explain(error)}; choose another directory"
         ) from None
 
 
-def _write_all(database: Database, folder: Path) -> Iterator[Path]:
+def _export_to_url(history: History, url: str) -> int:
+    shown = redact(url)
+    remote = open_remote(url)
+    with explained(shown):
+        is_used = remote.files.exists(remote.path) and bool(remote.files.ls(remote.path))
+    _refuse_files(shown, is_used)
+    with explained(shown):
+        return _write_all(history.database, _RemoteFolder(remote))
+
+
+def _refuse_files(name: str, is_used: bool) -> None:  # noqa: FBT001 # an answer
+    if is_used:
+        raise InputError(f"{name}: not empty (expected a new directory); choose another one")
+
+
+class _Folder(Protocol):
+    def create(self, name: str) -> BinaryIO: ...
+
+
+class _LocalFolder(NamedTuple):
+    path: Path
+
+    def create(self, name: str) -> BinaryIO:
+        """Create a file and its directories."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb")
+
+
+class _RemoteFolder(NamedTuple):
+    remote: Remote
+
+    def create(self, name: str) -> BinaryIO:
+        """Create a file and its directories, which object stores do not have."""
+        path = f"{self.remote.path.rstrip('/')}/{name}"
+        self.remote.files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        opened: BinaryIO = self.remote.files.open(path, "wb")
+        return opened
+
+
+def _write_all(database: Database, folder: _Folder) -> int:
+    """Write all files; return their number."""
+    number = 0
     with database.transaction() as connection:
-        for table in METADATA.sorted_tables:
-            if table not in _LEFT_OUT:
-                path = folder / f"{table.name}.parquet"
-                query = select(table).order_by(*table.primary_key.columns)
-                yield _write(connection, query, _types_of(table), path)
-        shown = [each for each in view_columns(connection) if each != _CLASS]
-        for machine_class, month in _partitions(connection):
-            part = folder / VIEW / f"{_CLASS}={quote(machine_class or _NO_CLASS, safe='')}"
-            part = part / f"month={month}"
-            part.mkdir(parents=True)
-            runs = text(_RUNS.format(columns=", ".join(shown)))
-            runs = runs.bindparams(machine_class=machine_class, month=month)
-            yield _write(connection, runs, {}, part / "part.parquet")
+        for name, query, kinds in _files(connection):
+            with folder.create(name) as file:
+                _write(connection, query, kinds, file)
+            number += 1
+    return number
+
+
+def _files(connection: Connection) -> Iterator[tuple[str, Executable, Mapping[str, Any]]]:
+    """Yield each file with its rows and the types of its columns."""
+    for table in METADATA.sorted_tables:
+        if table not in _LEFT_OUT:
+            query = select(table).order_by(*table.primary_key.columns)
+            yield f"{table.name}.parquet", query, _types_of(table)
+    shown = [each for each in view_columns(connection) if each != _CLASS]
+    for machine_class, month in _partitions(connection):
+        part = f"{_CLASS}={quote(machine_class or _NO_CLASS, safe='')}"
+        runs = text(_RUNS.format(columns=", ".join(shown)))
+        runs = runs.bindparams(machine_class=machine_class, month=month)
+        yield f"{VIEW}/{part}/month={month}/part.parquet", runs, {}
 
 
 # The directory has the machine class, as readers of partitions expect.
@@ -109,7 +162,9 @@ _OF_VIEW = {
 }
 
 
-def _write(connection: Connection, query: Executable, kinds: Mapping[str, Any], path: Path) -> Path:
+def _write(
+    connection: Connection, query: Executable, kinds: Mapping[str, Any], file: BinaryIO
+) -> None:
     import pyarrow as pa  # noqa: PLC0415 # an extra
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -120,11 +175,10 @@ def _write(connection: Connection, query: Executable, kinds: Mapping[str, Any], 
             for name in rows.keys()  # noqa: SIM118 # not a mapping
         ]
     )
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for part in rows.partitions(_ROWS):
             columns = list(zip(*part, strict=True))
             arrays = [
                 pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)
             ]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
-    return path

@@ -6,6 +6,7 @@ equal row by row.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec.json import encode
 from msgspec.structs import asdict
@@ -42,13 +43,13 @@ from schedperf.history.store.view import make_view
 from schedperf.history.store.watched import forget_watched
 
 Content = Reading | ForeignTable
-# Purpose, night and result of rows that have to be written again.
-_Touched = tuple[str, str, int]
 _MOST_ROWS = 10_000
+# Nights whose rows are written together.
+_MOST_NIGHTS = 50
 
 
 class Applier:
-    """Applies decisions within one transaction.
+    """Applies decisions within one transaction; :meth:`finish` ends it.
 
     :param connection: of the database
     """
@@ -58,6 +59,8 @@ class Applier:
         self._catalogue = Catalogue(connection)
         self._nights = Nights(connection, self._catalogue)
         self._next_input = next_id(connection, INPUT)
+        # By purpose, night and result.
+        self._touched: dict[str, dict[str, dict[int, int]]] = {"night": {}, "chain": {}}
 
     def apply(self, line: Line, content: Content | None) -> None:
         """Apply one decision.
@@ -79,6 +82,12 @@ class Applier:
                 self._request(request)
             case RequestEnded() as ended:
                 self._end_request(ended)
+
+    def finish(self) -> None:
+        """Write the rows of the nights that the decisions have changed."""
+        self._nights.update(self._touched["night"])
+        self._nights.update_chains(self._touched["chain"])
+        self._touched = {purpose: {} for purpose in self._touched}
 
     def _add(self, added: Added, content: Content) -> None:
         number = self._next_input
@@ -109,9 +118,8 @@ class Applier:
         if container is not None:
             self._supersede(number, container)
             return
-        touched: set[_Touched] = set()
         for old in replaced:
-            touched |= self._remove_runs(old)
+            self._remove_runs(old)
             self._supersede(old, number)
         self._insert(BOOT, [{"input_id": number, **asdict(each)} for each in reading.boots])
         self._insert(RUN, [{"input_id": number, **asdict(each)} for each in reading.runs])
@@ -133,15 +141,20 @@ class Applier:
         at = {(run.workload, run.point) for run in reading.runs}
         of_input = {*ids, *self._catalogue.results_at(machine_class, at)}
         if added.night is not None:
-            touched |= {(added.purpose, added.night, each) for each in of_input}
-        results_of: dict[tuple[str, str], set[int]] = {}
-        for of_purpose, night, result in sorted(touched):
-            results_of.setdefault((of_purpose, night), set()).add(result)
-        for (purpose, night), results in results_of.items():
-            if purpose == "night":
-                self._nights.update(results, night)
-            elif purpose == "chain":
-                self._nights.update_chains(results, night)
+            self._touch(added.purpose, added.night, of_input)
+            if added.purpose == "night" and added.role == "new":
+                # Ids of series are given in the order of the decisions.
+                for each in sorted({*ids}):
+                    self._catalogue.series(each, reading.tree or "")
+
+    def _touch(self, purpose: str, night: str, results: AbstractSet[int]) -> None:
+        """Note that the rows of a night change; only series that are known now have one."""
+        if purpose not in self._touched:
+            return
+        known = dict.fromkeys(results, self._catalogue.next_series)
+        self._touched[purpose].setdefault(night, {}).update(known)
+        if len(self._touched[purpose]) > _MOST_NIGHTS:
+            self.finish()
 
     def _find_copies(self, number: int, reading: Reading) -> tuple[list[int], int | None]:
         """Find bundles with the same runs: appending to a bundle copies them.
@@ -152,6 +165,8 @@ class Applier:
         if not identities:
             return [], None
         shared = self._count_runs(RUN.c.identity.in_(identities), RUN.c.input_id != number)
+        if not shared:
+            return [], None
         total = self._count_runs(RUN.c.input_id.in_([*shared]))
         contained = sorted(each for each in shared if shared[each] == total[each])
         whole = [each for each in sorted(shared) if shared[each] == len(identities)]
@@ -167,14 +182,15 @@ class Applier:
     def _supersede(self, old: int, new: int) -> None:
         self._connection.execute(update(INPUT).where(INPUT.c.id == old).values(superseded_by=new))
 
-    def _remove_runs(self, number: int) -> set[_Touched]:
-        """Remove the runs of a bundle; return what this changes."""
+    def _remove_runs(self, number: int) -> None:
+        """Remove the runs of a bundle."""
         row = self._connection.execute(select(INPUT).where(INPUT.c.id == number)).one()
         results = select(VALUE.c.result_id).where(VALUE.c.input_id == number).distinct()
         ids = set(self._connection.execute(results).scalars())
         for table in (VALUE, RUN, BOOT):
             self._connection.execute(delete(table).where(table.c.input_id == number))
-        return set() if row.night is None else {(row.purpose, row.night, each) for each in ids}
+        if row.night is not None:
+            self._touch(row.purpose, row.night, ids)
 
     def _add_points(self, number: int, content: ForeignTable) -> None:
         ids: dict[str, int] = {}

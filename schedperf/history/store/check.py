@@ -8,14 +8,14 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, Table, select
 
-from schedperf.history.store.contents import workers
+from schedperf.history.store.contents import hash_named
 from schedperf.history.store.database import Database
 from schedperf.history.store.decisions import Added, Logged
 from schedperf.history.store.directory import Directory, Say
-from schedperf.history.store.objects import hash_file
 from schedperf.history.store.reading import PARSER
 from schedperf.history.store.tables import INPUT, REBUILT
 from schedperf.history.store.writer import apply_all, repair_log, with_contents
+from schedperf.inputs.many.workers import start_workers
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import temporary_prefix
 
@@ -43,10 +43,8 @@ def _check_files(directory: Directory, lines: Sequence[Logged], say: Say) -> Ite
     """Yield a line for each file that is missing, or that has changed."""
     added = [each.line.decided for each in lines if isinstance(each.line.decided, Added)]
     for each in added:
-        if each.kept:
-            yield from _check_file(directory.objects.path(each.sha256, each.kind), each)
-        elif each.format is None:
-            yield from _check_file(Path(each.path), each)
+        if each.kept or each.format is None:
+            yield from _check_file(directory.file_of(each), each)
     used = {directory.objects.path(each.sha256, each.kind) for each in added if each.kept}
     left_over = [*directory.objects.left_over(used)]
     if left_over:
@@ -56,11 +54,11 @@ def _check_files(directory: Directory, lines: Sequence[Logged], say: Say) -> Ite
         )
 
 
-def _check_file(path: Path, added: Added) -> Iterator[str]:
+def _check_file(name: str, added: Added) -> Iterator[str]:
     try:
-        if hash_file(path) != added.sha256:
+        if hash_named(name, added.kind) != added.sha256:
             yield (
-                f"{path}: changed on disk (added from {added.path}); restore the file from a backup"
+                f"{name}: changed on disk (added from {added.path}); restore the file from a backup"
             )
     except InputError as error:
         yield f"{error}; added from {added.path}"
@@ -83,7 +81,7 @@ def _check_rows(directory: Directory, lines: Sequence[Logged], say: Say) -> Iter
         fresh = Database(URL.create("sqlite", database=path))
         with fresh.transaction() as made:
             fresh.create(made, str(directory.id))
-            with workers(len(lines)) as pool:
+            with start_workers(len(lines)) as pool:
                 apply_all(made, with_contents(directory, lines, pool))
             with database.transaction() as stored:
                 yield from _compare(database.name, stored, made, say)

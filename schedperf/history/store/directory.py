@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from schedperf.history.store import STORE, is_store
 from schedperf.history.store.database import DEFAULT_URL, Applied, Damaged, Database, parse_url
-from schedperf.history.store.decisions import Log
+from schedperf.history.store.decisions import Added, Log
 from schedperf.history.store.objects import Objects
 from schedperf.inputs.bundle.durable import explain, write_durably
 from schedperf.inputs.bundle.manifest import Facts
@@ -88,6 +88,10 @@ class Directory:
         for machine in machines:
             found.update(by_machine.get(machine or "", {}))
         return found
+
+    def file_of(self, added: Added) -> str:
+        """Return the path of the file that a decision adds: of the copy, if there is one."""
+        return str(self.objects.path(added.sha256, added.kind)) if added.kept else added.path
 
     def applied(self, end: int) -> Applied:
         """Return what a database stores that was made up to an offset of the log.

@@ -15,6 +15,7 @@ from schedperf.history.store.foreign import is_foreign
 from schedperf.inputs.bundle.files import read_head, read_regular
 from schedperf.inputs.bundle.json import decode
 from schedperf.inputs.importers.open import split_format
+from schedperf.inputs.many.urls import list_names, local_path, redact
 from schedperf.model.errors import InputError
 
 # `.partial` and other files beside bundles are none.
@@ -30,14 +31,16 @@ _ROLES: Mapping[str, Role] = {"base": "reference", "new": "new", "yesterday": "y
 class Source(Struct, frozen=True, kw_only=True):
     """One file or tree to add.
 
-    :param path: a file, or FORMAT:PATH
+    :param name: path of a file, FORMAT:PATH, or URL without its secrets
+    :param url: the whole URL; None for a path
     :param format: name of the importer; None for a file
     :param night: night that its folder names; None to take it from the recording
     :param role: kernel that its name states; None to take it from the recording
     """
 
-    path: Path
+    name: str
     kind: InputKind
+    url: str | None = None
     format: str | None = None
     night: str | None = None
     role: Role | None = None
@@ -69,18 +72,22 @@ class _NightState(Struct, frozen=True, kw_only=True):
     retest: Text | None = None
 
 
-def find_sources(paths: Sequence[Path]) -> Found:
-    """Return the files, trees and nights that paths name.
+def find_sources(names: Sequence[str | Path]) -> Found:
+    """Return the files, trees and nights that paths and URLs name.
 
-    :raises InputError: a path does not exist, or is a directory without bundles
+    :raises InputError: a path does not exist, or is a directory without bundles; or a URL is
+        invalid, or a directory that cannot be listed
     """
     sources: list[Source] = []
     nights: list[NightEnded] = []
     notes: list[str] = []
-    for path in paths:
-        if tree := split_format(path):
-            whole = Path(f"{tree[0]}:{tree[1].absolute()}")
-            sources.append(Source(path=whole, kind="bundle", format=tree[0]))
+    for name in names:
+        path = local_path(str(name))
+        if path is None:
+            sources += _of_url(str(name))
+        elif tree := split_format(path):
+            whole = f"{tree[0]}:{tree[1].absolute()}"
+            sources.append(Source(name=whole, kind="bundle", format=tree[0]))
         elif not path.is_dir():
             sources.append(_file(path.absolute()))
         else:
@@ -93,7 +100,23 @@ def find_sources(paths: Sequence[Path]) -> Found:
 
 def _file(path: Path) -> Source:
     is_table = is_foreign(read_head(path, _HEAD_BYTES))
-    return Source(path=path, kind="table" if is_table else "bundle")
+    return Source(name=str(path), kind="table" if is_table else "bundle")
+
+
+def _of_url(url: str) -> Iterator[Source]:
+    """Yield the file of a URL; the bundles of a directory if it ends with a slash.
+
+    :raises InputError: the directory cannot be listed, or has no bundle
+    """
+    if not url.endswith("/"):
+        kind: InputKind = "table" if url.endswith(".csv") else "bundle"
+        yield Source(name=redact(url), url=url, kind=kind)
+        return
+    bundles = [each for each in list_names(url) if _BUNDLE.search(each)]
+    if not bundles:
+        raise InputError(f"{redact(url)}: no bundles (expected files named *.tar*)")
+    for each in bundles:
+        yield Source(name=redact(url + each), url=url + each, kind="bundle")
 
 
 def _in_folder(folder: Path) -> Iterator[Found]:
@@ -117,7 +140,9 @@ def _in_folder(folder: Path) -> Iterator[Found]:
             f"{_STATE}); put the format before results of other tools, e.g. mmtests:{folder}"
         )
     yield Found(
-        sources=tuple(Source(path=path, kind="bundle") for path in bundles), nights=(), notes=()
+        sources=tuple(Source(name=str(path), kind="bundle") for path in bundles),
+        nights=(),
+        notes=(),
     )
 
 
@@ -138,7 +163,7 @@ def _night(path: Path) -> Found:
     )
     sources = [
         Source(
-            path=bundle,
+            name=str(bundle),
             kind="bundle",
             night=state.id,
             role=_ROLES[side],

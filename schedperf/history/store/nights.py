@@ -6,7 +6,7 @@ mean of its runs; a level of values that are not all above 0 is the mean of the 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
 from statistics import fmean
@@ -77,6 +77,7 @@ class Catalogue:
     Ids are given in the order of the decisions, so that a database that is made again has the same.
 
     :param connection: of the database
+    :ivar next_series: id of the next series
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -84,7 +85,7 @@ class Catalogue:
         self._results: dict[str, dict[tuple[str, ...], Row[Any]]] = {}
         self._series: dict[tuple[int, str], int] = {}
         self._next_result = next_id(connection, RESULT)
-        self._next_series = next_id(connection, SERIES)
+        self.next_series = next_id(connection, SERIES)
 
     def result(self, machine_class: str, result: Result) -> int:
         """Return the id of a result; store its direction if it was unknown."""
@@ -133,8 +134,8 @@ class Catalogue:
         row = self._connection.execute(select(RESULT).where(RESULT.c.id == result)).one()
         names = [row.machine_class, tree, row.workload, row.point, row.metric, row.unit]
         key = digest_of(names)[:KEY_DIGITS]
-        number = self._next_series
-        self._next_series += 1
+        number = self.next_series
+        self.next_series += 1
         self._connection.execute(
             insert(SERIES).values(id=number, key=key, result_id=result, tree=tree)
         )
@@ -171,91 +172,118 @@ class Nights:
         self._connection = connection
         self._catalogue = catalogue
 
-    def update(self, results: AbstractSet[int], night: str) -> None:
-        """Write the rows of some results in a night again.
+    def update(self, touched: Mapping[str, Mapping[int, int]]) -> None:
+        """Write the rows of some results in some nights again.
 
         A result that no new kernel has in the night is a lost night of its series.
 
-        :param results: their ids
+        :param touched: by night and id of the result: the id of the first series that came later,
+            which has no lost night
         """
-        rows = []
-        for result, made in self._reduce(results, night, "night"):
-            for tree, revision in made.kernels():
-                series = self._catalogue.series(result, tree)
-                rows.append({"series_id": series, **made.row(tree, revision)})
-            if not made.kernels():
-                rows += [{"series_id": each, **made.lost()} for each in self._series_of(result)]
-        position = position_of(night)
-        for part in _parts(sorted(results)):
-            ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part))
-            self._connection.execute(
-                delete(NIGHT).where(NIGHT.c.position == position, NIGHT.c.series_id.in_(ids))
-            )
-            forget_watched(self._connection, ids, position)
+        rows: list[dict[str, object]] = []
+        for night, result, made in self._reduce(touched, "night"):
+            rows += self._rows(made, result, touched[night][result])
+        self._remove(NIGHT, touched)
         if rows:
             self._connection.execute(insert(NIGHT), rows)
 
-    def update_chains(self, results: AbstractSet[int], night: str) -> None:
-        """Write again by which ratio the reference kernel was renewed in a chain night.
+    def update_chains(self, touched: Mapping[str, Mapping[int, int]]) -> None:
+        """Write again by which ratio the reference kernel was renewed in some chain nights.
 
-        :param results: their ids
+        :param touched: as for :meth:`update`
         """
         rows = [
             {"result_id": result, **row}
-            for result, made in self._reduce(results, night, "chain")
+            for _, result, made in self._reduce(touched, "chain")
             for row in made.chains()
         ]
-        position = position_of(night)
-        for part in _parts(sorted(results)):
-            self._connection.execute(
-                delete(CHAIN).where(CHAIN.c.position == position, CHAIN.c.result_id.in_(part))
-            )
-            ids = select(SERIES.c.id).where(SERIES.c.result_id.in_(part))
-            forget_watched(self._connection, ids, position)
+        self._remove(CHAIN, touched)
         if rows:
             self._connection.execute(insert(CHAIN), rows)
 
-    def _reduce(
-        self, results: AbstractSet[int], night: str, purpose: Purpose
-    ) -> Iterator[tuple[int, "_Night"]]:
-        """Yield the values of each result, from the inputs of a night with one purpose."""
-        inputs = self._inputs(night, purpose)
-        values = self._values(inputs, results)
-        boots = self._boots(inputs)
-        for result in sorted(results):
-            yield result, _Night(night, inputs, values.get(result, {}), boots)
+    def _rows(self, made: "_Night", result: int, later: int) -> Iterator[dict[str, object]]:
+        for tree, revision in made.kernels():
+            series = self._catalogue.series(result, tree)
+            yield {"series_id": series, **made.row(tree, revision)}
+        if not made.kernels():
+            for series in self._series_of(result, later):
+                yield {"series_id": series, **made.lost()}
 
-    def _inputs(self, night: str, purpose: Purpose) -> Mapping[int, Row[Any]]:
+    def _remove(self, table: Table, touched: Mapping[str, Collection[int]]) -> None:
+        """Remove the rows of some nights, and what the watch found with them."""
+        for night, results in touched.items():
+            position = position_of(night)
+            for part in _parts(sorted(results)):
+                series = select(SERIES.c.id).where(SERIES.c.result_id.in_(part))
+                is_of = (
+                    table.c.result_id.in_(part)
+                    if "result_id" in table.c
+                    else table.c.series_id.in_(series)
+                )
+                self._connection.execute(delete(table).where(table.c.position == position, is_of))
+                forget_watched(self._connection, series, position)
+
+    def _reduce(
+        self, touched: Mapping[str, Collection[int]], purpose: Purpose
+    ) -> Iterator[tuple[str, int, "_Night"]]:
+        """Yield the values of each result, from the inputs of each night with one purpose."""
+        inputs = self._inputs([*touched], purpose)
+        values = self._values(inputs, touched)
+        boots = self._boots([each for of_night in inputs.values() for each in of_night])
+        for night, results in sorted(touched.items()):
+            for result in sorted(results):
+                found = values.get((night, result), {})
+                yield night, result, _Night(night, inputs.get(night, {}), found, boots)
+
+    def _inputs(
+        self, nights: Sequence[str], purpose: Purpose
+    ) -> Mapping[str, Mapping[int, Row[Any]]]:
+        """Return the bundles of each night, by id."""
         query = select(INPUT).where(
-            INPUT.c.night == night,
+            INPUT.c.night.in_(nights),
             INPUT.c.purpose == purpose,
             INPUT.c.role.in_(["reference", "new"]),
             INPUT.c.superseded_by.is_(None),
         )
-        return {row.id: row for row in self._connection.execute(query)}
-
-    def _values(
-        self, inputs: Mapping[int, Row[Any]], results: AbstractSet[int]
-    ) -> Mapping[int, _Boots]:
-        """Return the values of the runs by result."""
-        found: dict[int, _Boots] = {}
-        query = (
-            select(VALUE)
-            .where(VALUE.c.input_id.in_([*inputs]))
-            .order_by(VALUE.c.result_id, VALUE.c.input_id, VALUE.c.boot, VALUE.c.run)
-        )
+        found: dict[str, dict[int, Row[Any]]] = {}
         for row in self._connection.execute(query):
-            if row.result_id in results:
-                of_boot = found.setdefault(row.result_id, {})
-                of_boot.setdefault((row.input_id, row.boot), []).append(row.value)
+            found.setdefault(row.night, {})[row.id] = row
         return found
 
-    def _boots(self, inputs: Mapping[int, Row[Any]]) -> Mapping[tuple[int, int], Row[Any]]:
-        query = select(BOOT).where(BOOT.c.input_id.in_([*inputs]))
-        return {(row.input_id, row.boot): row for row in self._connection.execute(query)}
+    def _values(
+        self,
+        inputs: Mapping[str, Mapping[int, Row[Any]]],
+        touched: Mapping[str, Collection[int]],
+    ) -> Mapping[tuple[str, int], _Boots]:
+        """Return the values of the runs by night and result."""
+        nights = {number: night for night, of_night in inputs.items() for number in of_night}
+        found: dict[tuple[str, int], _Boots] = {}
+        for part in _parts(sorted(nights)):
+            query = (
+                select(VALUE)
+                .where(VALUE.c.input_id.in_(part))
+                .order_by(VALUE.c.result_id, VALUE.c.input_id, VALUE.c.boot, VALUE.c.run)
+            )
+            for row in self._connection.execute(query):
+                night = nights[row.input_id]
+                if row.result_id in touched[night]:
+                    of_boot = found.setdefault((night, row.result_id), {})
+                    of_boot.setdefault((row.input_id, row.boot), []).append(row.value)
+        return found
 
-    def _series_of(self, result: int) -> Sequence[int]:
-        query = select(SERIES.c.id).where(SERIES.c.result_id == result).order_by(SERIES.c.id)
+    def _boots(self, inputs: Sequence[int]) -> Mapping[tuple[int, int], Row[Any]]:
+        return {
+            (row.input_id, row.boot): row
+            for part in _parts(inputs)
+            for row in self._connection.execute(select(BOOT).where(BOOT.c.input_id.in_(part)))
+        }
+
+    def _series_of(self, result: int, later: int) -> Sequence[int]:
+        query = (
+            select(SERIES.c.id)
+            .where(SERIES.c.result_id == result, SERIES.c.id < later)
+            .order_by(SERIES.c.id)
+        )
         return list(self._connection.execute(query).scalars())
 
 

@@ -11,13 +11,16 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from schedperf.history.store.apply import Applier, Content
-from schedperf.history.store.contents import Workers, read_content, workers
+from schedperf.history.store.contents import largest_file, read_content
 from schedperf.history.store.database import Damaged, Database
 from schedperf.history.store.decisions import Added, AnyDecision, Logged
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.tables import INPUT
 from schedperf.history.store.watched import keep_watched
 from schedperf.history.watch.state import Update
+from schedperf.inputs.many.lost import Lost
+from schedperf.inputs.many.urls import local_file
+from schedperf.inputs.many.workers import Workers, start_workers
 from schedperf.model.errors import InputError
 
 # Decisions of one transaction.
@@ -52,6 +55,7 @@ class Writer:
             applier = Applier(connection)
             for logged, content in zip(self._directory.log.read(start), contents, strict=True):
                 applier.apply(logged.line, content)
+            applier.finish()
             applied = self._directory.applied(logged.end)
             self._database.set_applied(connection, applied)
 
@@ -128,7 +132,7 @@ def catch_up(directory: Directory, database: Database, say: Say) -> None:
         return
     if applied:
         say(f"{database.name}: applying {len(missing)} decisions that a crash left out")
-    with workers(len(missing)) as pool:
+    with start_workers(len(missing)) as pool:
         for part in _batches(with_contents(directory, missing, pool)):
             with database.transaction() as connection:
                 end = apply_all(connection, part)
@@ -149,7 +153,7 @@ def rebuild(directory: Directory, say: Say) -> int:
         database = directory.database()
         try:
             _move_damaged(directory, database, say)
-            with workers(len(lines)) as pool, database.transaction() as connection:
+            with start_workers(len(lines)) as pool, database.transaction() as connection:
                 database.create(connection, str(directory.id))
                 end = apply_all(connection, with_contents(directory, lines, pool))
                 database.set_applied(connection, directory.applied(end))
@@ -197,6 +201,7 @@ def apply_all(connection: Connection, items: Iterable[tuple[Logged, Content | No
     for logged, content in items:
         applier.apply(logged.line, content)
         end = logged.end
+    applier.finish()
     return end
 
 
@@ -208,34 +213,35 @@ def with_contents(
     :raises InputError: a file cannot be read, or has changed on disk
     """
     tasks = [_task(directory, each) for each in lines]
-    for (logged, _), (_, result) in zip(
-        zip(lines, tasks, strict=True), pool.map(_read, tasks), strict=True
-    ):
+    for logged, (task, result) in zip(lines, pool.map(_read, tasks), strict=True):
+        if isinstance(result, Lost):
+            raise InputError(f"{task and task[0]}: {result.problem}")
         if isinstance(result, str):
             raise InputError(result)
         yield logged, result
 
 
-def _task(directory: Directory, logged: Logged) -> tuple[Path, Added] | None:
+def _task(directory: Directory, logged: Logged) -> tuple[str, Added] | None:
+    """Return the name of the file that a decision adds; None if it adds none."""
     added = logged.line.decided
     if not isinstance(added, Added):
         return None
-    path = directory.objects.path(added.sha256, added.kind) if added.kept else Path(added.path)
-    return path, added
+    return directory.file_of(added), added
 
 
-def _read(task: tuple[Path, Added] | None) -> Content | str | None:
+def _read(task: tuple[str, Added] | None) -> Content | str | None:
     """Return the content of a file that a decision adds; its problem if it cannot be read."""
     if task is None:
         return None
-    path, added = task
+    name, added = task
     try:
-        content = read_content(path, added.kind, Path(added.path).stem)
+        with local_file(name, largest_file(added.kind)) as path:
+            content = read_content(path, added.kind, Path(added.path).stem)
     except InputError as error:
         return f"{error}; added as {added.path}"
     if content.digest != added.digest:
         return (
-            f"{path}: changed on disk (the data have another digest than when {added.path} was "
+            f"{name}: changed on disk (the data have another digest than when {added.path} was "
             "added); restore the file from a backup"
         )
     return content

@@ -142,6 +142,14 @@ def test_a_query_has_three_formats(history: RunCli) -> None:
     assert json.loads(history("sql", "--format", "json", "SELECT 1 WHERE 0").stdout) == []
 
 
+def test_a_store_that_is_changed_is_not_a_url(run_cli: RunCli, tmp_path: Path) -> None:
+    done = run_cli("history", "add", "--store", "postgresql://me:swordfish@host/history", "a.tar")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "a URL, postgresql://... (expected a directory" in done.stderr
+    assert "swordfish" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_all_tables_are_exported(history: RunCli, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     assert history("export", "--parquet", "out").returncode == 0

@@ -220,6 +220,27 @@ def test_an_export_of_equal_histories_has_equal_bytes(folder: Path, tmp_path: Pa
     assert runs.num_rows == NIGHTS * 2 * 4
 
 
+def test_an_export_to_a_url_has_the_bytes_of_one_to_a_directory(
+    history: History, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    try:
+        count = export_parquet(history, "memory://exported/here")
+        assert export_parquet(history, f"file://{tmp_path}/there") == count
+        names = files.find("/exported/here")
+        assert len(names) == count
+        for name in names:
+            path = tmp_path / "there" / name.removeprefix("/exported/here/")
+            assert files.cat(name) == path.read_bytes()
+        with pytest.raises(InputError, match=r"memory://exported/here: not empty"):
+            export_parquet(history, "memory://exported/here")
+    finally:
+        files.rm("/exported", recursive=True)
+    with pytest.raises(InputError, match="http://127.0.0.1:1/x: cannot be used: "):
+        export_parquet(history, "http://me:swordfish@127.0.0.1:1/x")
+
+
 def test_steps_are_decisions_and_are_made_again(tmp_path: Path) -> None:
     for number in range(3):
         make_night(tmp_path / "nights", number)

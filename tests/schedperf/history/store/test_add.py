@@ -275,7 +275,7 @@ def test_a_directory_without_bundles_is_refused(kind: str, tmp_path: Path) -> No
     if kind == "store":
         (folder / "store.toml").touch()
     if kind == "missing":
-        assert find_sources([folder]).sources[0].path == folder
+        assert find_sources([folder]).sources[0].name == str(folder)
         return
     with pytest.raises(InputError, match="expected"):
         find_sources([folder])
@@ -290,3 +290,18 @@ def test_many_bundles_are_read_by_several_processes(tmp_path: Path) -> None:
     rebuild(directory, silent)
     assert dump(directory) == before
     assert list(check(directory, pytest.fail)) == []
+
+
+def test_what_is_added_together_has_the_rows_of_what_is_added_one_by_one(tmp_path: Path) -> None:
+    """A lost night has a row only in series that are older; a bundle replaces one in the batch."""
+    lost = make_recording(tmp_path / "a.tar", "2026-06-01", "base", [[1.0]])
+    short = make_recording(tmp_path / "b.tar", "2026-06-02", "new", [[1.0]])
+    both = make_recording(tmp_path / "c.tar", "2026-06-02", "new", [[1.0], [2.0]])
+    later = make_recording(tmp_path / "d.tar", "2026-06-03", "base", [[1.0]])
+    paths = [lost, short, both, later]
+    together, counts = add_to(tmp_path / "together", *paths)
+    assert counts.added == 4
+    for path in paths:
+        alone, _ = add_to(tmp_path / "alone", path)
+    assert dump(alone) == dump(together)
+    assert [row[3] for row in dump(alone)["night"]] == ["2026-06-02", "2026-06-03"]

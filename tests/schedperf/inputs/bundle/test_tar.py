@@ -12,8 +12,17 @@ from typing import Literal
 
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from schedperf.inputs.bundle.tar import MAX_HEADERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES, Archive
+from schedperf.inputs.bundle.tar import (
+    MAX_HEADERS,
+    MAX_MEMBER_BYTES,
+    MAX_TOTAL_BYTES,
+    Archive,
+    _decode,
+    _decode_plain,
+)
 from schedperf.model.errors import BundleError
 
 MakeTar = Callable[[Path, Iterable[tuple[str, bytes]]], Path]
@@ -289,3 +298,25 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(
     os.truncate(path, 1024)
     with pytest.raises(BundleError, match="truncated while it was read"):
         archive.read(archive.members["a"])
+
+
+@pytest.mark.parametrize("name", ["boots/0/x", "a/" * 60 + "x", "b\u00f6ots/x"])
+def test_plain_headers_are_decoded_as_tarfile_decodes_them(name: str) -> None:
+    block = member(name, size=4711, mode=0o640, mtime=1_700_000_000).tobuf(tarfile.USTAR_FORMAT)
+    decoded = _decode_plain(block)
+    assert decoded is not None
+    assert decoded == _decode(block)
+
+
+@settings(deadline=None)
+@given(offset=st.integers(0, tarfile.BLOCKSIZE - 1), value=st.integers(0, 255))
+@pytest.mark.property
+def test_a_header_with_a_changed_byte_is_not_decoded_otherwise(offset: int, value: int) -> None:
+    block = bytearray(member("boots/0/x", size=4711).tobuf(tarfile.USTAR_FORMAT))
+    block[offset] = value
+    try:
+        expected = _decode(bytes(block))
+    except (tarfile.HeaderError, UnicodeDecodeError):
+        assert _decode_plain(bytes(block)) is None
+    else:
+        assert _decode_plain(bytes(block)) in {None, expected}
