@@ -426,10 +426,9 @@ def _numbers(change: StepChange) -> str:
     if change.ci_low is not None and change.ci_high is not None:
         parts.append(interval_of(change.ci_low, change.ci_high))
     parts += [f"by {change.decided_by}"]
-    numbers = json.loads(change.numbers)
-    parts += [f"({', '.join(f'{name} {number:g}' for name, number in numbers.items())})"] * bool(
-        numbers
-    )
+    if numbers := json.loads(change.numbers):
+        named = (f"{name.replace('_', ' ')} {number:g}" for name, number in numbers.items())
+        parts.append(f"({', '.join(named)})")
     return clean_line(" ".join(parts))
 
 
