@@ -88,7 +88,8 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
 
 def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
     """Return the table of ``history list --open``."""
-    table = _steps_table("Open steps, by their first night", steps, limit)
+    caption = "Steps about which something is left to be done, by their first night"
+    table = _steps_table(caption, steps, limit)
     return draw_for_stdout(
         f"{len(steps)} open step{'s' * (len(steps) != 1)}",
         [table] if steps else [],
