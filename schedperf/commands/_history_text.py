@@ -88,7 +88,8 @@ def draw_list(listed: Sequence[Listed], limit: int) -> str:
 
 def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
     """Return the table of ``history list --open``."""
-    table = _steps_table("Open steps, by their first night", steps, limit)
+    caption = "Steps about which something is left to be done, by their first night"
+    table = _steps_table(caption, steps, limit)
     return draw_for_stdout(
         f"{len(steps)} open step{'s' * (len(steps) != 1)}",
         [table] if steps else [],
@@ -426,10 +427,9 @@ def _numbers(change: StepChange) -> str:
     if change.ci_low is not None and change.ci_high is not None:
         parts.append(interval_of(change.ci_low, change.ci_high))
     parts += [f"by {change.decided_by}"]
-    numbers = json.loads(change.numbers)
-    parts += [f"({', '.join(f'{name} {number:g}' for name, number in numbers.items())})"] * bool(
-        numbers
-    )
+    if numbers := json.loads(change.numbers):
+        named = (f"{name.replace('_', ' ')} {number:g}" for name, number in numbers.items())
+        parts.append(f"({', '.join(named)})")
     return clean_line(" ".join(parts))
 
 

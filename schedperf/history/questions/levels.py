@@ -8,7 +8,6 @@ kernel if a chain night compared both, whose standard error is added.
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Literal
 
 from msgspec import Struct
@@ -91,10 +90,9 @@ class Levels:
             scale = Scale(is_paired=False, is_log=self.is_log)
             values = tuple(scale.analysed(night.reference, None) for night in nights)
         sign = -1.0 if of_reference else 1.0
-        shifts = accumulate(sign * self._shift(night.position) for night in nights)
         self.values = [
-            None if value is None else value + shift
-            for value, shift in zip(values, shifts, strict=True)
+            None if value is None else value + sign * self._shift(night.position)
+            for value, night in zip(values, nights, strict=True)
         ]
 
     def up_to(self, day: int, number: int, most_days: int) -> list[int]:
@@ -143,8 +141,9 @@ class Levels:
         )
 
     def _shift(self, position: int) -> float:
-        chain = self._renewed.get(position)
-        return chain.shift if chain is not None else 0.0
+        """Return the change from the first reference kernel to that of a night."""
+        chains = (chain for at, chain in self._renewed.items() if at <= position)
+        return math.fsum(chain.shift for chain in chains if chain is not None)
 
     def _difference(
         self, before: Sequence[int], after: Sequence[int]

@@ -285,3 +285,24 @@ def check_what_the_plan_has(lab: Lab, ask: Ask) -> None:
         assert "7 days without a night: no result: the" in ask(
             "history", "show", lab.steps[0].series, "--limit", "400"
         )
+
+
+@pytest.mark.slow
+def test_nights_that_are_watched_each_week_give_the_same_steps(tmp_path: Path) -> None:
+    """The reference is renewed between two watches, and the step is found by a later one."""
+    folders = write_lab(tmp_path / "nights", SMALL)
+    whole, _ = add_to(tmp_path / "whole", *folders)
+    watch_store(whole, pytest.fail)
+    nights = sorted({night.name for folder in folders for night in folder.iterdir()})
+    for week in (nights[start : start + 7] for start in range(0, len(nights), 7)):
+        paths = [folder / night for folder in folders for night in week]
+        weekly, _ = add_to(tmp_path / "weekly", *paths)
+        watch_store(weekly, pytest.fail)
+    assert len(steps_of(whole)) == len(MACHINES)
+    assert steps_of(weekly) == steps_of(whole)
+
+
+def steps_of(store: Directory) -> list[tuple[str, int, str]]:
+    """Return series, position and direction of all steps; later watches know more of their size."""
+    with open_history(store.folder) as history:
+        return sorted((each.series, each.position, each.direction) for each in history.steps())

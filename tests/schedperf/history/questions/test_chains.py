@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from schedperf.history.questions.chains import ChainNight, chain_references, read_chains
 from schedperf.history.questions.change import compare_times
 from schedperf.history.questions.history import open_history
+from schedperf.history.questions.levels import Levels
 from schedperf.history.store.add import Options
 from schedperf.history.store.directory import Directory
 from schedperf.history.store.writer import rebuild
@@ -85,6 +86,20 @@ def test_dates_are_compared_over_a_renewal_with_a_chain_night(tmp_path: Path) ->
     rebuild(store, pytest.fail)
     assert dump(store) == rows
     assert len(rows["chain"]) == 1
+
+
+def test_several_kernels_of_the_first_night_have_the_same_chain(tmp_path: Path) -> None:
+    store = add_all(tmp_path, write_renewal(tmp_path))
+    night = night_name(RENEWED)
+    times = [[0.6 * (1.0 + 0.001 * (boot % 3))] for boot in range(2)]
+    make_recording(tmp_path / "second.tar", night, "new", times, release="6.20.1")
+    add_to(store.folder, tmp_path / "second.tar")
+    with open_history(store.folder) as history:
+        [series] = history.series()
+        nights = history.nights(series)
+        levels = Levels(series, nights, read_chains(history)[series.key])
+    assert len(nights) == NIGHTS + 1
+    assert levels.values == pytest.approx([0.0] * len(nights), abs=0.003)
 
 
 def test_a_chain_night_of_one_kernel_is_remarked(tmp_path: Path) -> None:
