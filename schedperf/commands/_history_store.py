@@ -125,8 +125,9 @@ def check(*, store: Path) -> int:
 def watch(*, store: Path, as_json: bool) -> int:
     """Find lasting changes of all series, and request a retest of each new one.
 
-    A step that is still present in later nights is not printed again. Nothing is sent to anyone.
-    Exit status: 1 if a step is new, else 0.
+    A step that is still present in later nights is not printed again. A step that was reported,
+    and about which nothing was decided for 90 days, becomes stale. Nothing is sent to anyone. Exit
+    status: 1 if a step is new, else 0.
     """
     from schedperf.commands._outputs import dump_json  # noqa: PLC0415 # as above
     from schedperf.history.nightly import watch_store  # noqa: PLC0415
@@ -135,14 +136,14 @@ def watch(*, store: Path, as_json: bool) -> int:
     found = watch_store(open_directory(store), say)
     if as_json:
         click.echo(dump_json(found), nl=False)
-    elif found:
-        from schedperf.commands._history_text import describe_suspected  # noqa: PLC0415 # as above
+        return 1 if found.new else 0
+    if found.new or found.stale:
+        from schedperf.commands._history_text import describe_found  # noqa: PLC0415 # as above
 
-        for each in found:
-            click.echo(describe_suspected(each), nl=False)
-    else:
+        click.echo(describe_found(found), nl=False)
+    if not found.new:
         click.echo(f"{store}: no new step")
-    return 1 if found else 0
+    return 1 if found.new else 0
 
 
 _REASON = click.option("--reason", metavar="WHY", required=True, help="State why, in one line.")

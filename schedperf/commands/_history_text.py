@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from schedperf.commands._outputs import draw_for_stdout
-from schedperf.history.nightly import Suspected, Together
+from schedperf.history.nightly import Found, Suspected
 from schedperf.history.questions.change import NewKernels, Times
 from schedperf.history.questions.explain import Explained
 from schedperf.history.questions.levels import LevelChange
@@ -250,20 +250,24 @@ def draw_timeline(timeline: Timeline, limit: int) -> str:
     )
 
 
-def describe_suspected(together: Together) -> str:
-    """Return new steps that are likely to have one cause, a line each; others are indented."""
-    lines = map(_describe_suspected, together.suspected)
-    return "".join(f"{'  ' * (i > 0)}{line}\n" for i, line in enumerate(lines))
+def describe_found(found: Found) -> str:
+    """Return what the watch found, a line per step; those with one cause are indented."""
+    lines = [
+        f"{'  ' * (i > 0)}{_describe_decided(each)}"
+        for together in found.new
+        for i, each in enumerate(together.suspected)
+    ]
+    return "".join(f"{line}\n" for line in (*lines, *map(_describe_decided, found.stale)))
 
 
-def _describe_suspected(found: Suspected) -> str:
-    """Return a new step: its direction and size, since when, and where."""
+def _describe_decided(found: Suspected) -> str:
+    """Return a step whose state is new: its direction and size, since when, and where."""
     step, series = found.step, found.series
     change = _NOTHING if step.change is None else signed(step.change)
     interval = _interval(step.ci_low, step.ci_high, is_log=True)
     where = ", ".join(filter(None, (series.workload, series.machine_class)))
     return clean_line(
-        f"suspected: {series.name} ({where}) {step.direction} since {step.night}: {change} "
+        f"{step.state}: {series.name} ({where}) {step.direction} since {step.night}: {change} "
         f"{interval}; step {step.step}, series {series.key}"
     )
 

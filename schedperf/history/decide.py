@@ -3,7 +3,7 @@
 
 from schedperf.history.questions.history import open_history
 from schedperf.history.states import StepState, check_next
-from schedperf.history.store.decisions import Serviced, StepChanged
+from schedperf.history.store.decisions import Serviced
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.nights import position_of
 from schedperf.history.store.writer import writing
@@ -26,23 +26,10 @@ def decide_step(
         store cannot be written
     """
     with writing(directory, say) as writer, open_history(directory.folder) as history:
-        known = next((each for each in history.steps() if each.id == step), None)
-        if known is None:
-            shown = clean_line(cut(step, _LONGEST))
-            raise InputError(f"{shown}: unknown step; `schedperf history list --open` shows steps")
+        known = history.step(step)
         check_next(step, known.state, state)
-        changed = StepChanged(
-            step=step,
-            series=known.series,
-            position=known.position,
-            night=known.night,
-            direction=known.direction,  # type: ignore[arg-type] # it was a decision before
-            state=state,
-            change=known.change,
-            ci_low=known.ci_low,
-            ci_high=known.ci_high,
-            reason=_one_line("--reason", reason),
-            by=_one_line("--by", by),
+        changed = known.changed(
+            state, reason=_one_line("--reason", reason), by=_one_line("--by", by)
         )
         writer.commit([(changed, None)])
 

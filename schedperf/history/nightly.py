@@ -9,20 +9,21 @@ only later nights are read. A step that the store knows is not decided again.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from schedperf.history.questions.chains import read_chains
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Night, Series
 from schedperf.history.questions.records import Step as StoredStep
 from schedperf.history.questions.watched import better_of, read_services, to_watched
-from schedperf.history.store.decisions import Requested, StepChanged
+from schedperf.history.store.decisions import Direction, Requested, StepChanged
 from schedperf.history.store.directory import Directory, Say
-from schedperf.history.store.tables import REQUEST
+from schedperf.history.store.tables import INPUT, REQUEST
 from schedperf.history.store.watched import read_watched
 from schedperf.history.store.writer import writing
 from schedperf.history.watch.groups import group_steps
@@ -35,12 +36,14 @@ from schedperf.model.rows import digest_of
 # Boots per kernel after which a retest ends at the latest.
 _MOST_BOOTS = 16
 _REQUEST_DIGITS = 12
-
-Direction = Literal["worse", "better", "higher", "lower"]
+# States in which people have to decide, and days after which they did not.
+_WAITING = ("reported", "answered")
+_STALE_DAYS = 90
+_DATE = 10
 
 
 class Suspected(Struct, frozen=True, kw_only=True):
-    """A step that was found, and its series."""
+    """What was decided about a step, and its series."""
 
     series: Series
     step: StepChanged
@@ -52,18 +55,30 @@ class Together(Struct, frozen=True, kw_only=True):
     suspected: tuple[Suspected, ...]
 
 
-def watch_store(directory: Directory, say: Say) -> tuple[Together, ...]:
+class Found(Struct, frozen=True, kw_only=True):
+    """What the watch found.
+
+    :param new: new steps, those with one cause together
+    :param stale: steps whose state is now "stale"
+    """
+
+    new: tuple[Together, ...]
+    stale: tuple[Suspected, ...]
+
+
+def watch_store(directory: Directory, say: Say) -> Found:
     """Watch all series; store the steps that are new, and request a retest of each.
 
-    :return: the new steps, those with one cause together
+    Steps that were reported, and that nobody decided about for 90 days, become stale.
+
     :raises InputError: the store cannot be read or written
     """
     # Another process must not find the same steps between reading and writing.
     with writing(directory, say) as writer, open_history(directory.folder) as history:
         watched = [*_watch(history)]
-        found = _find_new(history, watched)
-        new = [suspected for each in found for suspected in each.suspected]
-        writer.commit([(each.step, None) for each in new])
+        found = Found(new=_find_new(history, watched), stale=tuple(_find_stale(history)))
+        new = [suspected for each in found.new for suspected in each.suspected]
+        writer.commit([(each.step, None) for each in (*new, *found.stale)])
         # Also those that a kill left without a request.
         writer.commit([(each, None) for each in _missing_requests(history)])
         # The last, since nights that are kept as watched are not watched again.
@@ -121,6 +136,26 @@ def _find_new(history: History, watched: Iterable[_Watched]) -> tuple[Together, 
         Together(suspected=tuple(suspected[step.key] for step in group.steps))
         for group in group_steps(new)
     )
+
+
+def _find_stale(history: History) -> Iterator[Suspected]:
+    """Yield the steps that wait for an answer for too long, by the date of the last night."""
+    waiting = [step for step in history.steps() if step.state in _WAITING]
+    if not waiting:
+        return
+    with history.database.transaction() as connection:
+        last = connection.execute(select(func.max(INPUT.c.night))).scalar()
+    by_key = {series.key: series for series in history.series()}
+    for step in waiting:
+        decided = history.step_changes(step.id)[-1].at
+        days = (_date(last or decided) - _date(decided)).days
+        if days >= _STALE_DAYS:
+            reason = f"{step.state}, and no decision for {days} days"
+            yield Suspected(series=by_key[step.series], step=step.changed("stale", reason=reason))
+
+
+def _date(text: str) -> date:
+    return date.fromisoformat(text[:_DATE])
 
 
 def _is_same(step: Step, stored: StoredStep, series: Series, positions: Sequence[int]) -> bool:

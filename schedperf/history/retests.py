@@ -5,20 +5,19 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from schedperf.history.questions.history import History, open_history
+from schedperf.history.questions.history import open_history
 from schedperf.history.questions.noise import noise_of
 from schedperf.history.questions.records import Series, Step
 from schedperf.history.questions.watched import better_of
 from schedperf.history.states import StepState, may_follow
-from schedperf.history.store.decisions import RequestEnd, RequestEnded, StepChanged
+from schedperf.history.store.decisions import RequestEnd, RequestEnded
 from schedperf.history.store.directory import Directory, Say
 from schedperf.history.store.requests import find_open
 from schedperf.history.store.writer import writing
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line, cut
 
-_LONGEST = 60
 # States of steps that a retest decides; later ones say that one has.
 _OPEN: tuple[StepState, ...] = ("suspected", "not reproduced")
 
@@ -70,7 +69,7 @@ def read_suspect(directory: Directory, step: str) -> Suspect:
         unknown; or the store cannot be read
     """
     with open_history(directory.folder) as history:
-        known = _find(history, step)
+        known = history.step(step)
         if known.state not in _OPEN:
             raise InputError(
                 f"step {known.id}: its state is {known.state!r} (expected {' or '.join(_OPEN)}); "
@@ -108,22 +107,18 @@ def store_outcome(
     :raises InputError: the step is unknown, or the store cannot be written
     """
     with writing(directory, say) as writer, open_history(directory.folder) as history:
-        known = _find(history, step)
+        known = history.step(step)
         is_new = outcome.state is not None and may_follow(known.state, outcome.state)
-        decided = StepChanged(
-            step=known.id,
-            series=known.series,
-            position=known.position,
-            night=known.night,
-            direction=known.direction,  # type: ignore[arg-type] # it was a decision before
-            state=outcome.state if is_new else known.state,  # type: ignore[arg-type] # as above
-            # What was not reproduced keeps the change that was seen.
-            change=outcome.change if outcome.state == "reproduced" else known.change,
-            ci_low=outcome.ci_low if outcome.state == "reproduced" else known.ci_low,
-            ci_high=outcome.ci_high if outcome.state == "reproduced" else known.ci_high,
+        decided = known.changed(
+            outcome.state if is_new and outcome.state is not None else known.state,
             reason=outcome.reason,
             numbers=outcome.numbers,
         )
+        # What was not reproduced keeps the change that was seen.
+        if outcome.state == "reproduced":
+            decided = replace(
+                decided, change=outcome.change, ci_low=outcome.ci_low, ci_high=outcome.ci_high
+            )
         last = history.step_changes(known.id)[-1]
         if (last.state, last.reason) != (decided.state, decided.reason):
             writer.commit([(decided, None)])
@@ -133,14 +128,6 @@ def store_outcome(
                 request=request, state=end, boots=outcome.boots, reason=outcome.reason
             )
             writer.commit([(ended, None)])
-
-
-def _find(history: History, step: str) -> Step:
-    known = next((each for each in history.steps() if each.id == step), None)
-    if known is None:
-        shown = clean_line(cut(step, _LONGEST))
-        raise InputError(f"{shown}: unknown step; `schedperf history list` shows steps")
-    return known
 
 
 def _directed(step: Step, series: Series) -> float:

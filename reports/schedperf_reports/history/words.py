@@ -38,7 +38,7 @@ def describe_change(change: Change) -> str:
 
 def describe_step(step: Step) -> str:
     """Return direction, change, interval and state of a step."""
-    parts = [step.direction]
+    parts: list[str] = [step.direction]
     if step.change is not None:
         parts.append(signed(step.change))
     if step.ci_low is not None and step.ci_high is not None:

@@ -41,13 +41,13 @@ def explain_step(history: History, name: str) -> Explained:
     :param name: its identity
     :raises InputError: no such step
     """
-    decisions = history.step_changes(name)
+    name = history.step(name).id
     steps = list_steps(history)
     [shown] = [each for each in steps if each.step.id == name]
     return Explained(
         step=shown.step,
         series=shown.series,
-        decisions=decisions,
+        decisions=history.step_changes(name),
         together=tuple(
             each
             for each in steps

@@ -147,21 +147,26 @@ class History:
             query = query.where(SERIES.c.key == series.key)
         return tuple(self._read(Step, query))
 
-    def step_changes(self, step: str) -> tuple[StepChange, ...]:
-        """Return the decisions about a step, in their order.
+    def step(self, name: str) -> Step:
+        """Return a step.
 
+        :param name: its identity
         :raises InputError: no such step
         """
+        found = next((each for each in self.steps() if each.id == name), None)
+        if found is None:
+            shown = clean_line(cut(name, _LONGEST))
+            raise InputError(f"{shown}: no such step; `schedperf history list --open` shows steps")
+        return found
+
+    def step_changes(self, step: str) -> tuple[StepChange, ...]:
+        """Return the decisions about a step, in their order; () if there is none."""
         query = (
             select(*(STEP_CHANGE.c[name] for name in StepChange.__struct_fields__))
             .where(STEP_CHANGE.c.step_id == step)
             .order_by(STEP_CHANGE.c.number)
         )
-        found = tuple(self._read(StepChange, query))
-        if not found:
-            shown = clean_line(cut(step, _LONGEST))
-            raise InputError(f"{shown}: no such step; `schedperf history list --open` shows steps")
-        return found
+        return tuple(self._read(StepChange, query))
 
     def frame(self, series: Series | None = None) -> "pd.DataFrame":
         """Return the nights, of one series or of all, one row per series and night.

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the records of a history: series, nights, steps and their changes of state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, ClassVar
 
 from msgspec import Struct
 
 from schedperf.history.series import Scale
+from schedperf.history.states import StepState
+from schedperf.history.store.decisions import PROGRAM, Direction, StepChanged
 
 # Characters of 2026-11-30.
 _DATE = 10
@@ -92,11 +94,40 @@ class Step(Struct, frozen=True, kw_only=True):
     series: str
     position: int
     night: str
-    direction: str
-    state: str
+    direction: Direction
+    state: StepState
     change: float | None
     ci_low: float | None
     ci_high: float | None
+
+    def changed(
+        self,
+        state: StepState,
+        *,
+        reason: str,
+        by: str = PROGRAM,
+        numbers: Mapping[str, float] = {},
+    ) -> StepChanged:
+        """Return the decision that gives it a state; its change stays.
+
+        :param reason: why, one line
+        :param by: who decides
+        :param numbers: what the decision is based on, by name
+        """
+        return StepChanged(
+            step=self.id,
+            series=self.series,
+            position=self.position,
+            night=self.night,
+            direction=self.direction,
+            state=state,
+            change=self.change,
+            ci_low=self.ci_low,
+            ci_high=self.ci_high,
+            reason=reason,
+            numbers=numbers,
+            by=by,
+        )
 
 
 class StepChange(Struct, frozen=True, kw_only=True):

@@ -31,6 +31,9 @@ Role = Literal["reference", "new", "yesterday"]
 # "chain": the reference kernel and its successor, compared in one night.
 Purpose = Literal["night", "retest", "chain"]
 InputKind = Literal["bundle", "table"]
+# Who decides if no person does.
+PROGRAM = "schedperf"
+Direction = Literal["worse", "better", "higher", "lower"]
 RequestKind = Literal["night", "retest", "bisect", "revert", "fixed"]
 RequestEnd = Literal["done", "failed", "cancelled"]
 
@@ -108,14 +111,14 @@ class StepChanged(Decision, frozen=True, kw_only=True, tag="step-changed"):
     series: Text
     position: int
     night: Text
-    direction: Literal["worse", "better", "higher", "lower"]
+    direction: Direction
     state: StepState
     change: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
     reason: Text
     numbers: Mapping[str, float] = field(default_factory=dict)
-    by: Text = "schedperf"
+    by: Text = PROGRAM
 
 
 class Requested(Decision, frozen=True, kw_only=True, tag="requested"):

@@ -211,8 +211,8 @@ def test_a_machine_that_is_too_noisy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("of", "changes", "text"),
     [
-        ("unknown", {}, "unknown: unknown step"),
-        ("\x1b[2J", {}, "unknown step"),
+        ("unknown", {}, "unknown: no such step"),
+        ("\x1b[2J", {}, "no such step"),
         (STEP, {"points": ["groups=1", "groups=2"]}, "is of a command without points, which this"),
         (STEP, {"store": "/nonexistent"}, "/nonexistent: no store"),
         (STEP, {"store": None}, "no such file (expected one of compare --json)"),

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from schedperf.history.decide import decide_step, service_machine
 from schedperf.history.nightly import Suspected, watch_store
 from schedperf.history.questions.history import open_history
 from schedperf.history.questions.watched import read_services, to_watched
+from schedperf.history.states import StepState
+from schedperf.history.store.add import Options
 from schedperf.history.store.directory import Directory
 from schedperf.history.store.nights import position_of
 from schedperf.history.store.tables import WATCHED
@@ -25,7 +28,7 @@ from schedperf.history.store.writer import rebuild
 from schedperf.history.watch.nights import watch_series
 from schedperf.history.watch.state import Update
 from schedperf.model.errors import InputError
-from tests.histories import add_to, dump, night_name
+from tests.histories import add_to, dump, make_recording, night_name
 
 NIGHTS, PLACE = 80, 50
 SIZE = 1.10
@@ -59,7 +62,8 @@ def watch() -> Watch:
         said: list[str] = []
         found = watch_store(directory, said.append)
         assert said == []
-        return tuple(each for together in found for each in together.suspected)
+        assert found.stale == ()
+        return tuple(each for together in found.new for each in together.suspected)
 
     return run
 
@@ -270,7 +274,7 @@ def test_steps_of_one_night_are_found_together(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.csv").write_text("".join(tables))
     directory, _ = add_to(tmp_path / "history", tmp_path / "a.csv")
-    [together] = watch_store(directory, print)
+    [together] = watch_store(directory, print).new
     assert {each.series.metric for each in together.suspected} == {"boot", "other"}
 
 
@@ -288,7 +292,7 @@ def test_a_person_closes_a_step(tmp_path: Path, watch: Watch) -> None:
     assert watch(directory) == ()
     with pytest.raises(InputError, match="cannot follow 'accepted'"):
         decide_step(directory, name, "fixed", reason="x", by="x", say=print)
-    with pytest.raises(InputError, match="unknown step"):
+    with pytest.raises(InputError, match="no such step"):
         decide_step(directory, "0123", "fixed", reason="x", by="x", say=print)
 
 
@@ -314,4 +318,34 @@ def test_the_command_prints_new_steps_and_has_an_exit_status(
     assert main(["history", "watch", "--store", str(store)]) == 0
     assert capsys.readouterr().out == f"{store}: no new step\n"
     assert main(["history", "watch", "--json", "--store", str(store)]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+    assert json.loads(capsys.readouterr().out) == {"new": [], "stale": []}
+
+
+def test_a_report_without_an_answer_becomes_stale(
+    tmp_path: Path, watch: Watch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "history"
+    directory, _ = add_to(store, write_table(tmp_path / "a.csv", levels(1)))
+    [found] = watch(directory)
+    states: tuple[StepState, ...] = ("reproduced", "reported", "answered")
+    for state in states:
+        decide_step(directory, found.step.step, state, reason="x", by="A.", say=print)
+    today = datetime.now(UTC)
+
+    def add_night(days: int) -> None:
+        night = f"{today + timedelta(days=days):%Y-%m-%d}"
+        path = make_recording(tmp_path / f"{days}.tar", night, "new", [[0.5]])
+        add_to(store, path, options=Options(night=night))
+
+    add_night(89)
+    assert watch(directory) == ()
+    add_night(91)
+    assert main(["history", "watch", "--store", str(store)]) == 0
+    stale, none = capsys.readouterr().out.splitlines()
+    assert stale.startswith("stale: boot (a) worse since ")
+    assert none.endswith("no new step")
+    with open_history(store) as history:
+        last = history.step_changes(found.step.step)[-1]
+    assert (last.state, last.decided_by) == ("stale", "schedperf")
+    assert last.reason.startswith("answered, and no decision for 9")
+    assert watch(directory) == ()

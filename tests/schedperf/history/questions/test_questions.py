@@ -284,7 +284,7 @@ def test_steps_are_decisions_and_are_made_again(tmp_path: Path) -> None:
         assert list_series(history)[0].step == step
         assert timeline_of(history, series).decisions == changes
         with pytest.raises(InputError, match="no such step"):
-            history.step_changes("s2")
+            history.step("s2")
 
 
 def test_lost_nights_have_no_value(history: History) -> None:
