@@ -142,6 +142,7 @@ CASES = (
     comparison("rules", inputs.rules),
     comparison("history", inputs.with_history, "base.tar new.tar --history past.tar"),
     comparison("until-decided", inputs.until_decided),
+    comparison("retest", inputs.retest),
     comparison("recorded-benchmarks", inputs.recorded_benchmarks),
     comparison("printing-benchmarks", inputs.printing_benchmarks),
     comparison("pelt", evidence.pelt),
