@@ -92,8 +92,8 @@ def draw_steps(steps: Sequence[SeriesStep], limit: int) -> str:
     table = _steps_table(caption, steps, limit)
     return draw_for_stdout(
         f"{len(steps)} open step{'s' * (len(steps) != 1)}",
-        [table] if steps else [],
-        see=_SEE_DECISIONS,
+        [table, Text(text=f"decisions of a step: {_SEE_DECISIONS}")] if steps else [],
+        see=_SEE,
     )
 
 
@@ -103,7 +103,7 @@ def _steps_table(caption: str, steps: Sequence[SeriesStep], limit: int) -> Table
         Column(title="machine", priority=1),
         Column(title="result"),
         Column(title="since"),
-        Column(title="", priority=2),
+        Column(title="direction", priority=2),
         Column(title="change", align="right"),
         Column(title="95% CI", align="right", priority=4),
         Column(title="state", priority=3),
@@ -263,12 +263,13 @@ def describe_found(found: Found) -> str:
 def _describe_decided(found: Suspected) -> str:
     """Return a step whose state is new: its direction and size, since when, and where."""
     step, series = found.step, found.series
-    change = _NOTHING if step.change is None else signed(step.change)
-    interval = _interval(step.ci_low, step.ci_high, is_log=True)
+    change = "" if step.change is None else f": {signed(step.change)}"
+    if step.ci_low is not None and step.ci_high is not None:
+        change += f" {interval_of(step.ci_low, step.ci_high)}"
     where = ", ".join(filter(None, (series.workload, series.machine_class)))
     return clean_line(
-        f"{step.state}: {series.name} ({where}) {step.direction} since {step.night}: {change} "
-        f"{interval}; step {step.step}, series {series.key}"
+        f"{step.state}: {series.name} ({where}) {step.direction} since {step.night}{change}; "
+        f"step {step.step}, series {series.key}"
     )
 
 

@@ -13,7 +13,6 @@ from schedperf.history.questions.levels import LevelChange, Levels
 from schedperf.history.questions.listing import SeriesStep, list_steps
 from schedperf.history.questions.noise import WEEK
 from schedperf.history.questions.records import Series, Step, StepChange
-from schedperf.history.store.nights import NIGHTS_OF_A_DATE
 
 # Nights on each side that show whether another machine moved, too.
 _MOST_NIGHTS = 30
@@ -48,14 +47,22 @@ def explain_step(history: History, name: str) -> Explained:
         step=shown.step,
         series=shown.series,
         decisions=history.step_changes(name),
-        together=tuple(
-            each
-            for each in steps
-            if each.step.id != name
-            and abs(each.step.position - shown.step.position) <= WEEK * NIGHTS_OF_A_DATE
-        ),
+        together=tuple(each for each in steps if each.step.id != name and _is_near(each, shown)),
         machines=_on_machines(history, shown),
     )
+
+
+def _is_near(one: SeriesStep, other: SeriesStep) -> bool:
+    """Return whether two steps began within 7 nights; orders are those of one history each."""
+    days = (one.step.day, other.step.day)
+    if days[0] is not None and days[1] is not None:
+        return abs(days[0] - days[1]) <= WEEK
+    is_one_history = _history_of(one.series) == _history_of(other.series)
+    return is_one_history and abs(one.step.position - other.step.position) <= WEEK
+
+
+def _history_of(series: Series) -> tuple[str, str, str]:
+    return series.machine_class, series.tree, series.workload
 
 
 def _on_machines(history: History, shown: SeriesStep) -> tuple[LevelChange, ...]:

@@ -43,12 +43,13 @@ class SeriesStep(Struct, frozen=True, kw_only=True):
 
 
 def list_steps(history: History) -> tuple[SeriesStep, ...]:
-    """Return the steps of all series, by their first night.
+    """Return the steps of all series, by their first night; those without a date come first.
 
     :raises InputError: the database cannot be read
     """
     series = {each.key: each for each in history.series()}
-    return tuple(SeriesStep(series=series[each.series], step=each) for each in history.steps())
+    steps = sorted(history.steps(), key=lambda step: (step.day or 0, step.position))
+    return tuple(SeriesStep(series=series[each.series], step=each) for each in steps)
 
 
 def list_open(history: History, direction: str | None = None) -> tuple[SeriesStep, ...]:

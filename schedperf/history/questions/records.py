@@ -15,6 +15,13 @@ from schedperf.history.store.decisions import PROGRAM, Direction, StepChanged
 _DATE = 10
 
 
+def _day(night: str) -> int | None:
+    try:
+        return date.fromisoformat(night[:_DATE]).toordinal()
+    except ValueError:
+        return None
+
+
 class Series(Struct, frozen=True, kw_only=True):
     """What is followed over nights: one result of one machine class and tree.
 
@@ -76,10 +83,7 @@ class Night(Struct, frozen=True, kw_only=True):
     @property
     def day(self) -> int | None:
         """Return the date as days since the year 1; None if only an order is known."""
-        try:
-            return date.fromisoformat(self.night[:_DATE]).toordinal()
-        except ValueError:
-            return None
+        return _day(self.night)
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -99,6 +103,11 @@ class Step(Struct, frozen=True, kw_only=True):
     change: float | None
     ci_low: float | None
     ci_high: float | None
+
+    @property
+    def day(self) -> int | None:
+        """Return the first night as days since the year 1; None if only an order is known."""
+        return _day(self.night)
 
     def changed(
         self,

@@ -40,8 +40,10 @@ def group_steps(steps: Iterable[Step]) -> tuple[Group, ...]:
     )
 
 
-def _machine(step: Step) -> tuple[str, str]:
-    return step.key.series.machine_class, step.key.series.tree
+def _machine(step: Step) -> tuple[str, str, str]:
+    """Return what steps of one cause have in common; of a foreign history, also its name."""
+    series = step.key.series
+    return series.machine_class, series.tree, "" if series.machine_class else series.workload
 
 
 def _range(step: Step) -> tuple[int, int]:
@@ -67,11 +69,11 @@ def _join(steps: Iterable[Step]) -> Iterator[Group]:
 
 
 def _group(steps: list[Step]) -> Group:
-    machine_class, tree = _machine(steps[0])
+    series = steps[0].key.series
     ranges = [_range(step) for step in steps]
     return Group(
-        machine_class=machine_class,
-        tree=tree,
+        machine_class=series.machine_class,
+        tree=series.tree,
         earliest=min(first for first, _ in ranges),
         latest=max(last for _, last in ranges),
         steps=tuple(sorted(steps, key=lambda step: step.key)),
