@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from schedperf.history.questions.records import Step
 from schedperf.history.questions.timeline import Timeline
 from schedperf.model.errors import InputError
+from schedperf.model.units import signed
 from schedperf.model.verdict import MARGIN
 from schedperf_reports.figures import (
     FRAME_HEIGHT,
@@ -24,6 +25,8 @@ _COLOURS = {"worse": VERDICT_COLOURS["regression"], "better": VERDICT_COLOURS["i
 # The background of every second baseline period.
 _SHADE = "#f2f3f4"
 _TICKS = 8
+# With more steps, their labels would cover each other.
+_MOST_LABELS = 6
 
 
 def draw_timeline(timeline: Timeline) -> go.Figure:
@@ -42,13 +45,14 @@ def draw_timeline(timeline: Timeline) -> go.Figure:
     positions = {night.position: index for index, night in enumerate(timeline.nights)}
     shown = [step for step in timeline.steps if step.position in positions]
     for step in shown:
-        _add_step(figure, step, positions[step.position])
+        _add_step(figure, step, positions[step.position], has_label=len(shown) <= _MOST_LABELS)
     figure.add_trace(_marks(timeline, shown, positions))
     if timeline.analysed.is_paired and timeline.analysed.is_log:
         figure.add_hrect(y0=-100 * MARGIN, y1=100 * MARGIN, opacity=0.12, line_width=0)
     ticks = _ticks(len(timeline.nights))
     figure.update_xaxes(
         title_text="night",
+        range=[-1, len(timeline.nights)],
         tickvals=ticks,
         ticktext=[spell(timeline.nights[index].night) for index in ticks],
     )
@@ -57,6 +61,7 @@ def draw_timeline(timeline: Timeline) -> go.Figure:
         title_text=spell(describe_series(timeline.series)),
         yaxis2={"overlaying": "y", "range": [0, 1], "visible": False},
         height=FRAME_HEIGHT + PANEL_HEIGHT,
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"},
         template="plotly_white",
     )
     return figure
@@ -85,7 +90,9 @@ def _shown(timeline: Timeline, value: float | None) -> float | None:
 def _axis(timeline: Timeline) -> dict[str, str]:
     unit = spell(timeline.series.unit)
     if not timeline.analysed.is_paired:
-        return {"title_text": unit or "value"}
+        # Steps of equal ratios have equal heights.
+        scale = "log" if timeline.analysed.is_log else "linear"
+        return {"title_text": unit or "value", "type": scale}
     if timeline.analysed.is_log:
         return {"title_text": "change of new from reference", "ticksuffix": "%"}
     return {"title_text": f"new - reference{f', {unit}' if unit else ''}"}
@@ -116,12 +123,13 @@ def _periods(timeline: Timeline) -> Iterator[dict[str, object]]:
             }
 
 
-def _add_step(figure: go.Figure, step: Step, index: int) -> None:
+def _add_step(figure: go.Figure, step: Step, index: int, *, has_label: bool) -> None:
+    size = step.direction if step.change is None else signed(step.change)
     figure.add_vline(
         x=index - 0.5,
         line_dash="dash",
         line_color=_COLOURS.get(step.direction, SIDE_COLOURS[0]),
-        annotation_text=spell(describe_step(step)),
+        annotation={"text": spell(size), "bgcolor": "white"} if has_label else None,
     )
 
 
@@ -135,7 +143,7 @@ def _marks(timeline: Timeline, steps: Sequence[Step], positions: dict[int, int])
     for step in steps:
         decided = [each for each in timeline.decisions if each.step_id == step.id]
         words = "; ".join(f"{each.at} {each.state}: {each.reason}" for each in decided)
-        at.append((positions[step.position], words))
+        at.append((positions[step.position], f"{describe_step(step)}. {words}"))
     return go.Scatter(
         x=[index - 0.5 for index, _ in at],
         y=[0.0] * len(at),

@@ -55,11 +55,12 @@ def test_nights_periods_and_steps_are_drawn(store: Directory) -> None:
     assert night_name(0) in nights.hovertext[0]
     assert [*marks.x] == [RENEWED - 0.5, STEP_AT - 0.5]
     assert "another reference kernel (6.18 to 6.19)" in marks.hovertext[0]
+    assert "worse, +10.0% [+8.0%, +12.0%], suspected. " in marks.hovertext[1]
     assert "suspected: &lt;b&gt;lasting&lt;/b&gt; change" in marks.hovertext[1]
     periods = [(each.x0, each.x1) for each in figure.layout.shapes if each.yref == "paper"]
     assert periods == [(RENEWED - 0.5, NIGHTS - 0.5)]
     [words] = [each.text for each in figure.layout.annotations]
-    assert words == "worse, +10.0% [+8.0%, +12.0%], suspected"
+    assert words == "+10.0%"
 
 
 def test_an_unknown_series_is_refused(store: Directory) -> None:
