@@ -20,10 +20,9 @@ QUICK = ("-n", "2", "--warmup", "1", "--with", "none", "--seed", "7")
 RUN_KEYS = {
     "boot", "run", "boot_id", "workload", "command", "label", "setup", "load", "treatment",
     "tool_version", "point", "point_key", "kind", "warmup", "block", "round", "side", "factors",
-    "server",
-    "order", "session", "seed", "sequential", "start", "start_monotonic_s", "exit_status", "signal",
-    "failure", "wall_s", "rusage", "left_behind", "cgroup", "output_left_out", "service",
-    "discarded", "metric", "captures",
+    "server", "order", "session", "seed", "sequential", "retest", "start", "start_monotonic_s",
+    "exit_status", "signal", "failure", "wall_s", "rusage", "left_behind", "cgroup",
+    "output_left_out", "service", "discarded", "metric", "captures",
 }  # fmt: skip
 
 PROBE = '''
