@@ -69,7 +69,7 @@ class Found(Struct, frozen=True, kw_only=True):
 def watch_store(directory: Directory, say: Say) -> Found:
     """Watch all series; store the steps that are new, and request a retest of each.
 
-    Steps that were reported, and that nobody decided about for 90 days, become stale.
+    Steps that were reported become stale after 90 days without a decision.
 
     :raises InputError: the store cannot be read or written
     """
@@ -122,11 +122,13 @@ def _find_new(history: History, watched: Iterable[_Watched]) -> tuple[Together, 
     new: list[Step] = []
     suspected: dict[StepKey, Suspected] = {}
     for each in watched:
-        if not each.update.alarms:
+        of_series = known.get(each.series.key, ())
+        names = {stored.id for stored in of_series}
+        steps = [step for step in form_steps(each.update.alarms) if step.key.name not in names]
+        if not steps:
             continue
         nights = {night.position: night.night for night in history.nights(each.series)}
-        for step in form_steps(each.update.alarms):
-            of_series = known.get(each.series.key, ())
+        for step in steps:
             if any(_is_same(step, stored, each.series, [*nights]) for stored in of_series):
                 continue
             new.append(step)

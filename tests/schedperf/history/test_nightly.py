@@ -16,7 +16,7 @@ from schedperf.cli import main
 from schedperf.history import nightly
 from schedperf.history.decide import decide_step, service_machine
 from schedperf.history.nightly import Suspected, watch_store
-from schedperf.history.questions.history import open_history
+from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.watched import read_services, to_watched
 from schedperf.history.states import StepState
 from schedperf.history.store.add import Options
@@ -211,6 +211,18 @@ def test_what_is_kept_and_damaged_is_refused(tmp_path: Path, watch: Watch, data:
     with pytest.raises(InputError, match=r"^table watched: .*; make the database again by"):
         watch(directory)
     rebuild(directory, print)
+    assert watch(directory) == ()
+
+
+def test_nights_of_known_steps_are_not_read_again(
+    tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = levels(1)
+    directory, _ = add_to(tmp_path / "history", write_table(tmp_path / "a.csv", values))
+    watch(directory)
+    add_to(tmp_path / "history", write_table(tmp_path / "later" / "a.csv", [SIZE], first=NIGHTS))
+    # The retest was requested already, and the step is the one that the store has.
+    monkeypatch.setattr(History, "nights", lambda *_: pytest.fail("all nights were read"))
     assert watch(directory) == ()
 
 
