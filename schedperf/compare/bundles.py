@@ -27,13 +27,13 @@ from schedperf.compare.why.find import all_rules, find_all
 from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.evidence import caveat_rules
 from schedperf.inputs.bundle.open import Bundle
-from schedperf.inputs.side import name_sides
+from schedperf.inputs.side import Side, name_sides
 from schedperf.model.comparison import SCHEMA, Comparison, Overall
 from schedperf.model.errors import InputError
 from schedperf.model.frame import Frame
 from schedperf.model.rows import Row
 from schedperf.model.verdict import describe_blocking
-from schedperf.runs.values import read_run_values
+from schedperf.runs.values import RunValues, read_run_values
 from schedperf_collectors import __version__
 
 
@@ -112,10 +112,16 @@ def judge_bundles(bundles: Sequence[Bundle], options: CompareOptions) -> Judged:
         comparison = compare_bundles(bundles, options)
         return Judged(rows=comparison.rows, overall=comparison.overall)
     sides = name_sides(bundles)
+    facts, values, rows = _compare_numbers(sides, options)
+    return Judged(rows=rows, overall=decide(rows, sides, facts, values, {}))
+
+
+def _compare_numbers(
+    sides: Sequence[Side], options: CompareOptions
+) -> tuple[Facts, RunValues, tuple[Row, ...]]:
     facts = Facts.of(sides, compare_hosts(sides, allowed=options.allowed))
     values = read_run_values(sides, options.better)
-    rows = compare_numbers(sides, facts, values, options).rows
-    return Judged(rows=rows, overall=decide(rows, sides, facts, values, {}))
+    return facts, values, compare_numbers(sides, facts, values, options).rows
 
 
 def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
@@ -125,9 +131,8 @@ def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
 
     :raises InputError: as :func:`compare_bundles`
     """
-    sides = name_sides(bundles)
-    facts = Facts.of(sides, compare_hosts(sides))
-    return compare_numbers(sides, facts, read_run_values(sides), CompareOptions()).rows
+    *_, rows = _compare_numbers(name_sides(bundles), CompareOptions())
+    return rows
 
 
 def read_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> Frame:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RowMapping, select
 from schedperf.compare.machine_class import machine_class
 from schedperf.history.questions.history import History
 from schedperf.history.questions.noise import WINDOW
+from schedperf.history.store.reading import identify
 from schedperf.history.store.tables import BOOT, INPUT, RESULT, RUN, VALUE
 from schedperf.inputs.bundle.open import Bundle
 from schedperf.model.frame import Frame
@@ -80,7 +81,7 @@ def _recent(connection: Connection, machine: str | None) -> Mapping[int, str]:
 
 def _with_runs_of(connection: Connection, bundles: Sequence[Bundle]) -> set[int]:
     """Return the ids of the recordings that have a run of the bundles."""
-    runs = [bundle.sha256(f"{run.folder}/run.json") for bundle in bundles for run in bundle.runs]
+    runs = [identify(bundle, run) for bundle in bundles for run in bundle.runs]
     query = select(RUN.c.input_id).where(RUN.c.identity.in_(runs)).distinct()
     return set(connection.execute(query).scalars())
 

@@ -181,11 +181,16 @@ def _boot(boot: Boot) -> BootRow:
     )
 
 
+def identify(bundle: Bundle, run: Run) -> str:
+    """Return the SHA-256 of a run's run.json, which a copy in another bundle has, too."""
+    return bundle.sha256(f"{run.folder}/run.json")
+
+
 def _run(bundle: Bundle, run: Run) -> RunRow:
     return RunRow(
         boot=run.boot,
         run=run.run,
-        identity=bundle.sha256(f"{run.folder}/run.json"),
+        identity=identify(bundle, run),
         workload=_stored(run.workload),
         point=_stored(run.point_key),
         run_order=run.order,
