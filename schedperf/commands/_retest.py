@@ -59,7 +59,7 @@ class _Held(Struct, frozen=True, kw_only=True):
     """The step that a retest is of, and the request that it has taken.
 
     :param store: directory of the history
-    :param request: None if nobody requested the retest
+    :param request: None without a request for the retest
     """
 
     store: str

@@ -60,7 +60,7 @@ class Cluster:
         """Wait for the results.
 
         :raises WorkerLost: workers were killed while they worked on it
-        :raises InputError: the scheduler was lost, there are no workers any more, or the worker has
+        :raises InputError: the scheduler was lost, no worker is left, or the worker has
             another version of schedperf
         :raises Exception: the function raised it
         """

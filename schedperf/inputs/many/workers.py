@@ -51,7 +51,7 @@ class Engine(Protocol):
         """Wait for the results, in the order of the items.
 
         :raises WorkerLost: the worker ended before
-        :raises InputError: there are no workers any more
+        :raises InputError: no worker is left
         """
         ...
 
@@ -77,7 +77,7 @@ class Workers:
         """Yield each item with its result; an item that kills its worker does not stop the others.
 
         :param function: of a module, for other processes
-        :raises InputError: there are no workers any more
+        :raises InputError: no worker is left
         """
         if self._engine is None:
             for item in items:

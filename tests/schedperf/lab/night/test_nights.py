@@ -52,6 +52,10 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     (mail,) = (lab.folder / "outbox").glob("held/*.eml")
     assert "score" in mail.read_text()
     assert list((lab.out / "pages").glob("r/*/index.html"))
+    assert (
+        'href="https://lab.example/schedperf/atom.xml"'
+        in (lab.out / "pages" / "atom.xml").read_text()
+    )
     screen = lab.status()
     assert screen.returncode == 0
     assert max(map(len, screen.stdout.splitlines())) <= 80

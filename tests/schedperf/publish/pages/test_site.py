@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
+from schedperf.cli import main
 from schedperf.model.errors import SchedperfError
 from schedperf.publish.pages.feed import write_feed
 from schedperf.publish.pages.site import Entry, Folder, Site, open_site
@@ -150,6 +151,16 @@ def test_the_feed_is_xml_whatever_titles_contain() -> None:
     assert ET.fromstring(content)[-1][0].text == "title"  # noqa: S314 # our own file
     assert content == write_feed([folder("r/01234567/").entry])
     assert b"1970-01-01" in write_feed([])
+
+
+@pytest.mark.parametrize(
+    "url", ["lab.example", "ftp://lab.example", "https://", "https://a b", "https://\x1b[1m"]
+)
+def test_an_address_that_is_none_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publish", "compare.json", "site", "--base-url", url]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "--base-url" in line
+    assert line.isprintable()
 
 
 def test_the_feed_says_what_is_fixed_and_where() -> None:
