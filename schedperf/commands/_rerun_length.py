@@ -45,7 +45,7 @@ def short_run_warnings(commands: Sequence[Command]) -> Iterator[str]:
     :raises InputError: a bundle cannot be read
     """
     for command in commands:
-        # The runs of several jobs are not told apart here.
+        # The runs of several jobs are not distinguished here.
         paths = command.paths if command.workload else ()
         times = [_shortest_run(path, command) for path in paths]
         shortest = min((time for time in times if time is not None), default=None)
