@@ -142,3 +142,14 @@ def install(path: Path, *, at: str | None, user: bool, only_print: bool) -> None
     write_units(units)
     click.echo("\n".join(map(str, units.texts)))
     click.echo(f"start the timers with: {units.enable}")
+
+
+@command.command("kernel-build")
+def kernel_build() -> None:
+    """Print an example of `tree.build`: a shell script to copy and to change.
+
+    It builds the reference and today's kernel of a tree by one toolchain, and installs them on the
+    machine by ssh. Its first lines say how it is used.
+    """
+    script = Path(__file__).parent.parent / "lab" / "night" / "kernel-build.sh"
+    click.echo(script.read_text(encoding="utf-8"), nl=False)
