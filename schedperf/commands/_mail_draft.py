@@ -154,7 +154,7 @@ def _draft(
     from schedperf.publish.mail.checks.context import Context  # noqa: PLC0415
     from schedperf.publish.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
     from schedperf.publish.mail.nights import directions_of  # noqa: PLC0415
-    from schedperf.publish.mail.recipients import Maintainers, choose_recipients  # noqa: PLC0415
+    from schedperf.publish.mail.recipients import Maintainers, recipients_of_record  # noqa: PLC0415
     from schedperf.publish.mail.repository import ask_maintainers, find_undoing  # noqa: PLC0415
     from schedperf.publish.mail.web import asks_archive, is_reachable  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ def _draft(
     maintainers = (
         ask_maintainers(repo, good.commit, bad.commit, maintainers_from) if repo else Maintainers()
     )
-    recipients = choose_recipients(bad, site, maintainers)
+    recipients = recipients_of_record(evidence.culprit, site, maintainers)
     for line in recipients.left_out:
         click.echo(f"left out: {line}", err=True)
     report = find_report(evidence.culprit, mails)
