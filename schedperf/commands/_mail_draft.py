@@ -150,6 +150,7 @@ def _draft(
     maintainers_from: str | None,
     check_links: bool,
 ) -> "Message":
+    from schedperf.commands._printed import check_command  # noqa: PLC0415
     from schedperf.publish.mail.checks import run_checks  # noqa: PLC0415
     from schedperf.publish.mail.checks.context import Context  # noqa: PLC0415
     from schedperf.publish.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
@@ -188,6 +189,7 @@ def _draft(
         decisions=outbox.decisions(),
         has_newer_version=asks_archive(site.patches) if site.patches else None,
         is_reachable=is_reachable if check_links else None,
+        check_command=check_command,
         undone_by=find_undoing(repo, bad.commit, tree) if repo else None,
         directions=directions_of(states),
     )

@@ -28,6 +28,7 @@ _BARE_ID = f"{_PART_OF_ID}@{_PART_OF_ID}"
 MESSAGE_ID = f"(?:<{_BARE_ID}>|{_BARE_ID})"
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0)]
+ElsewhereVerdict = Literal["regressed", "no regression", "unclear"]
 
 
 class Trailer(Struct, frozen=True, kw_only=True):
@@ -154,7 +155,7 @@ class StepElsewhere(Struct, frozen=True, kw_only=True):
     ci_low: Annotated[float | None, "lower bound of its 95% CI"] = None
     ci_high: Annotated[float | None, "upper bound of its 95% CI"] = None
     verdict: Annotated[
-        Literal["regressed", "no regression", "unclear"],
+        ElsewhereVerdict,
         "no regression: the CI excludes half of the change of the step",
     ] = "unclear"
 

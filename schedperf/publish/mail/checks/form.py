@@ -10,7 +10,7 @@ from schedperf.publish.mail.checks.context import Context
 from schedperf.publish.mail.draft import quoted_texts
 from schedperf.publish.mail.lint import lint
 from schedperf.publish.mail.message import Message
-from schedperf.publish.mail.render.reproduce import check_command, printed_commands
+from schedperf.publish.mail.render.reproduce import printed_commands
 
 _SHOWN = 80
 _ADDRESS = re.compile(r"https?://[^\s<>\"]+")
@@ -38,7 +38,8 @@ def _commands(context: Context) -> Iterator[str]:
         if f"{{{name}}}" in f"{subject}\n{body}":
             yield f"placeholder {{{name}}} without its value: record the workload again"
     for line in printed_commands(body):
-        if (problem := check_command(line)) is not None:
+        problem = context.check_command(line) if context.check_command else None
+        if problem is not None:
             yield f"schedperf refuses the printed command ({clean_line(problem)[:_SHOWN]})"
 
 

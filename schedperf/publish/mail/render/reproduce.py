@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Render how to measure a regression again, and check the commands that a mail prints."""
+"""Render how to measure a regression again, and find the commands that a mail prints."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.errors import InputError
 from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.culprit.record import COMMIT_DIGITS
 from schedperf.publish.culprit.workloads import Command, command_of
 from schedperf.publish.mail.plain import INDENT, PROSE_COLUMNS, cut, spell, wrap
 from schedperf.publish.mail.render.replicates import Replicates, replicates_of
-from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.options import make_parser
-from schedperf_collectors.recorder.plan import check_placeholders
 
 _LONGEST_COMMAND = 240
 _LONGEST_NAME = 60
@@ -59,31 +55,6 @@ def printed_commands(body: str) -> Iterator[str]:
         if not text.endswith("\\"):
             yield begun
             begun = ""
-
-
-def check_command(line: str) -> str | None:
-    """Return why schedperf would refuse a printed command; None if it accepts it.
-
-    :param line: for a shell: ``schedperf ab -o check ... -- hackbench -g 16``
-    """
-    try:
-        words = shlex.split(line)
-        program, name, *rest = words
-        before, _, workload = _split(rest)
-        if (program, name) != (_PROGRAM, "ab"):
-            return f"unknown command {name!r} (expected schedperf ab)"
-        make_parser(name, _PROGRAM, is_untrusted=True).parse_args(before)
-        if not workload:
-            return "no workload after --"
-        check_placeholders(workload, [])
-    except (RecordError, ValueError, InputError, SystemExit) as error:
-        return str(error) or "invalid options"
-    return None
-
-
-def _split(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    place = words.index("--") if "--" in words else len(words)
-    return list(words[:place]), "--", list(words[place + 1 :])
 
 
 def _imported(tool: str, command: Command, evidence: Evidence) -> list[str]:

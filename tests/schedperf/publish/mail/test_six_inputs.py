@@ -5,11 +5,12 @@ import re
 
 import pytest
 
+from schedperf.commands._printed import check_command
 from schedperf.publish.mail.draft import Request, draft, quoted_texts
 from schedperf.publish.mail.lint import lint
-from schedperf.publish.mail.message import Message
+from schedperf.publish.mail.message import Kind, Message
 from schedperf.publish.mail.recipients import Maintainers, recipients_of_record
-from schedperf.publish.mail.render.reproduce import check_command, printed_commands
+from schedperf.publish.mail.render.reproduce import printed_commands
 from tests.mail_inputs import NAMES, evidence_of
 from tests.schedperf.publish.mail.records import NOW, make_site
 
@@ -19,7 +20,7 @@ _NUMBER = re.compile(r"[-+]?\d+\.\d+%")
 def mail_of(name: str) -> Message:
     evidence, site = evidence_of(name), make_site()
     recipients = recipients_of_record(evidence.culprit, site, Maintainers())
-    kind = "fixed" if name == "fix" else "report"
+    kind: Kind = "fixed" if name == "fix" else "report"
     return draft(Request(evidence=evidence, kind=kind, site=site, recipients=recipients, now=NOW))
 
 
