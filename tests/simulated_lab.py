@@ -173,7 +173,7 @@ def write_night(out: Path, machine: str, number: int) -> None:
         "first": night,
         "kernels": [{"name": "base", "release": REFERENCE}, {"name": "new", "release": NEW}],
         "programs": {job.name: _program(job, number) for job in JOBS},
-        "steps": dict.fromkeys(steps, {**ended, "result": ""}),
+        "steps": {name: {**ended, "result": ""} for name in steps},
         **over,
     }
     (folder / "state.json").write_text(json.dumps(state))
