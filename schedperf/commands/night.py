@@ -87,9 +87,11 @@ def status(path: Path, *, machine: str | None) -> int:
     shown = machines[0]
     is_one = len(machines) == 1
     lines = [*(draw_night(lab, shown) if is_one else draw_lab(lab, machines))]
-    lost = read_lab_lost(lab)
-    lines += [*draw_requests(lab, chosen), *(draw_lost(lost) if lost is not None else ())]
     click.echo("\n".join(lines))
+    # The store may be damaged; how far the nights are is printed before.
+    lost = read_lab_lost(lab)
+    more = [*draw_requests(lab, chosen), *(draw_lost(lost) if lost is not None else ())]
+    click.echo("".join(f"{line}\n" for line in more), nl=False)
     return int(any(each.is_bad for each in machines) or is_lost(lost))
 
 
