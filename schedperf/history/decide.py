@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Store what people decide: states of steps, and services of machines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from schedperf.history.questions.history import open_history
 from schedperf.history.states import StepState, check_next, may_follow
@@ -93,3 +93,27 @@ def _one_line(option: str, text: str) -> str:
             f"{_LONGEST_REASON} characters)"
         )
     return text.strip()
+
+
+def advance_steps(
+    directory: Directory, steps: Iterable[str], state: StepState, *, reason: str, by: str, say: Say
+) -> tuple[str, ...]:
+    """Give steps a state that may follow theirs; others, and unknown ones, stay as they are.
+
+    :param steps: their identities
+    :param reason: why; it is shortened to one line
+    :param by: who decides; it is shortened, too
+    :return: those whose state has changed
+    :raises InputError: the store cannot be read or written
+    """
+    wanted = dict.fromkeys(steps)
+    with open_history(directory.folder) as history:
+        if not any(each.id in wanted and may_follow(each.state, state) for each in history.steps()):
+            return ()
+    with writing(directory, say) as writer, open_history(directory.folder) as history:
+        known = {each.id: each for each in history.steps()}
+        moved = [known[step] for step in wanted if step in known]
+        moved = [each for each in moved if may_follow(each.state, state)]
+        text, who = (cut(clean_line(each), _LONGEST_REASON) for each in (reason, by))
+        writer.commit([(each.changed(state, reason=text, by=who), None) for each in moved])
+    return tuple(each.id for each in moved)

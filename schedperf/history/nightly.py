@@ -17,6 +17,7 @@ from msgspec import Struct
 from sqlalchemy import func, select
 
 from schedperf.history.follow_up import missing_requests
+from schedperf.history.questions.causes import EARLIEST, FOUND, LATEST
 from schedperf.history.questions.chains import read_chains
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Series
@@ -220,7 +221,14 @@ def _decide(series: Series, step: Step, names: Mapping[int, str]) -> StepChanged
             f"lasting change, found on {names[alarm.found]}; began from {names[alarm.earliest]} "
             f"to {names[alarm.latest]} (95%)"
         ),
-        numbers={"nights_before": alarm.nights_before, "nights_after": alarm.nights_after},
+        numbers={
+            "nights_before": alarm.nights_before,
+            "nights_after": alarm.nights_after,
+            # Positions of nights: steps that share one are likely to have one cause.
+            EARLIEST: alarm.earliest,
+            LATEST: alarm.latest,
+            FOUND: alarm.found,
+        },
     )
 
 
