@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Build the reference and today's kernel of a tree, and install them on the machine under test by ssh:
-# an example of the program `kernel.build` of `schedperf night`. Copy it and change it.
+# an example of the program `tree.build` of `schedperf night`. Copy it and change it.
 #
 # usage: kernel-build SETTINGS
 #
@@ -10,7 +10,7 @@
 #   ref=sched/core          the branch (or tag) that is tested
 #   reference=v6.19         tag of the reference kernel; empty for none
 #   config=lab.config       .config of both kernels, beside SETTINGS
-#   work=/srv/kernels       clone, builds, and commits/RELEASE.json (`kernel.sources`)
+#   work=/srv/kernels       clone, builds, and commits/RELEASE.json (`tree.sources`)
 #   keep=5                  tested kernels that stay on the machine [default: 5]
 #   install=deb             deb: bindeb-pkg; files: image and modules, e.g. for Fedora [default: deb]
 #   make='make -j8'         with LLVM=1, ARCH=, CROSS_COMPILE= ... [default: make -jCPUS]

@@ -183,7 +183,7 @@ def find_tasks(lab: Lab, machine: Machine, directory: Directory) -> list[Task | 
             continue
         task = _make_task(lab, machine, request, series.get(request.step_id or ""))
         why = None
-        if each.owner is not None and each.owner != _owner(lab, machine, request.id):
+        if each.owner is not None and each.owner != owner_of(lab, machine, request.id):
             why = "another runner has it"
         elif request.step_id in emulated and not lab.plan.act_on_emulated:
             why = "its results come from an emulator, and plan.act_on_emulated is not set"
@@ -266,7 +266,7 @@ def request_older(context: Context, directory: Directory) -> None:
         writer.commit([(request, None)])
 
 
-def _owner(lab: Lab, machine: Machine, request: str) -> str:
+def owner_of(lab: Lab, machine: Machine, request: str) -> str:
     """Return the name of this runner, which is also that of its ``ab --retest``."""
     prefix = folder_of(lab, request) / machine.name / RETEST
     return cut(f"{socket.gethostname()}:{prefix}", _LONGEST_OWNER)
@@ -281,7 +281,7 @@ class _Runner:
         self._task = task
         self._request = task.request
         self._folder = folder_of(context.lab, task.request.id) / context.machine.name
-        self._owner = _owner(context.lab, context.machine, task.request.id)
+        self._owner = owner_of(context.lab, context.machine, task.request.id)
         self._queue = Queue(directory.database())
         self._renewed_s = time.monotonic()
 
