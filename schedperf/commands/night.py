@@ -148,7 +148,7 @@ def install(path: Path, *, at: str | None, user: bool, only_print: bool) -> None
 
 @command.command("kernel-build")
 def kernel_build() -> None:
-    """Print an example of `tree.build`: a shell script to copy and to change.
+    """Print a program that builds and installs kernels: a shell script to copy and to change.
 
     It builds the reference and today's kernel of a tree by one toolchain, and installs them on the
     machine by ssh. Its first lines say how it is used.
