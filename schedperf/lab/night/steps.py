@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.history.store import is_store
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.inputs.bundle.json import decode
 from schedperf.lab.night.job import JobFile, recording_options
@@ -368,7 +369,10 @@ def draft(context: Context) -> Result:
         text = f"no mail, because {outbox}/{CONFIGURATION} is missing; see docs/mail.md"
         after = f"when it is there: schedperf mail draft --outbox {outbox} {culprit}"
         return Result(text=text, outcome=f"regression, retested; {text}; {after}")
-    options = ["--outbox", outbox, "--night", str(context.job.out), *_repo(context)]
+    store = context.night.store
+    has_store = store is not None and is_store(Path(store))
+    options = ["--outbox", outbox, *(["--store", str(store)] if has_store else [])]
+    options += _repo(context)
     _run(context, "draft", ["mail", "draft", culprit, *options])
     lines = context.commands.log("draft").read_text(errors="replace").splitlines()
     # The command prints each failed check on an indented line: "  boots: 2 boots ...".

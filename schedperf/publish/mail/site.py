@@ -120,6 +120,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
     archive: Archive | None = None
     transport: Transport = Files()
     replies: Annotated[Line | None, "Maildir or public-inbox with the replies"] = None
+    store: Annotated[Line | None, "store of the history whose steps the mails are about"] = None
     patches: Annotated[Url | None, "public-inbox with the posted patches"] = None
 
     def allows(self, address: str) -> bool:
@@ -168,6 +169,7 @@ def _resolve(site: MailSite, folder: Path) -> MailSite:
         archive=archive and replace(archive, maildir=absolute(archive.maildir)),
         transport=transport,
         replies=absolute(site.replies),
+        store=absolute(site.store),
     )
 
 
