@@ -123,6 +123,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
     archive: Archive | None = None
     transport: Transport = Files()
     replies: Annotated[Line | None, "Maildir or public-inbox with the replies"] = None
+    store: Annotated[Line | None, "store of the history whose steps the mails are about"] = None
     patches: Annotated[Url | None, "public-inbox with the posted patches"] = None
 
     def allows(self, address: str) -> bool:
@@ -202,6 +203,7 @@ def _resolve(site: MailSite, folder: Path) -> MailSite:
         archive=archive and replace(archive, maildir=absolute(archive.maildir)),
         transport=transport,
         replies=absolute(site.replies),
+        store=absolute(site.store),
     )
 
 
