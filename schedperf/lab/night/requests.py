@@ -236,7 +236,6 @@ def _why_no_time(machine: Machine, task: Task, durations: Durations) -> str | No
 def request_older(context: Context, directory: Directory) -> None:
     """Request the comparison with an older reference kernel, once per month, machine and tree.
 
-    :raises NightError: the machine does not answer
     :raises InputError: the store cannot be read or written
     """
     reference = next((each for each in context.night.kernels if each.name == BASE), None)
@@ -246,7 +245,12 @@ def request_older(context: Context, directory: Directory) -> None:
     identity = digest_of(["older", context.machine.name, context.tree.name, month])[:_DIGITS]
     if is_requested(directory.database(), identity):
         return
-    older = choose_older(context.tree, context.target.kernels(), reference.release)
+    try:
+        installed = context.target.kernels()
+    except NightError as error:
+        context.night.note(str(error))
+        return
+    older = choose_older(context.tree, installed, reference.release)
     if older is None:
         context.night.note(
             f"tree.older: no installed kernel before {reference.release} fits {context.tree.older}"
