@@ -216,7 +216,9 @@ def read_changes(history: History, keys: Sequence[str]) -> Mapping[str, tuple[Ch
             ).all()
         )
     found = {key: _decode_watched(data) for key, data in rows}
-    watched = {key: each.changes for key, each in found.items() if each.state.order == last.get(key)}
+    watched = {
+        key: each.changes for key, each in found.items() if each.state.order == last.get(key)
+    }
     if left := {*keys} - watched.keys():
         services, chains = read_services(history), read_chains(history)
         for series in history.series():
