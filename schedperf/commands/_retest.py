@@ -163,10 +163,16 @@ class Retests:
         return held
 
     def _keep(self, held: _Held) -> bool:
-        """Take the request of a retest, or keep it for longer; return whether it was possible."""
+        """Take the request of a retest, unless it has it; return whether it was possible.
+
+        A night has taken it for its retest, and renews the lease.
+        """
         if held.request is None:
             return True
-        is_taken = self._queue(held).take_request(held.request, held.owner, LONGEST_LEASE_S)
+        queue = self._queue(held)
+        is_taken = queue.holds(held.request, held.owner) or queue.take_request(
+            held.request, held.owner, LONGEST_LEASE_S
+        )
         self._held = held if is_taken else None
         return is_taken
 
