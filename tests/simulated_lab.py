@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A lab of four machines and six jobs, whose nights are recorded already: what follows is real.
 
-Each night has its bundles, and a state after the step ``record``; ``schedperf night run`` goes on
-with it. Machines differ, and wander from night to night; both kernels share that.
+The first nights are over. Each later one has its bundles, and a state after the step ``record``;
+``schedperf night run`` goes on with it. Machines differ, and wander from night to night; both
+kernels share that.
 """
 
 import hashlib
@@ -16,11 +17,14 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from schedperf.lab.night.state import AFTER, MAIN
 from tests.conftest import bundle_members, hackbench_text, write_tar
 
 NIGHTS = 40
 MACHINES = ("2x48", "1x64", "2x56", "arm80")
-DEAD, DEAD_SINCE = "arm80", 36
+# The first night whose steps are run.
+FIRST = 25
+DEAD, DEAD_SINCE = "arm80", 37
 REFERENCE, NEW = "6.18.0", "6.19.0-rc2"
 BOOTS, RUNS = 4, 2
 BOOT_SD, RUN_SD, NIGHT_SD = 0.004, 0.002, 0.01
@@ -106,12 +110,12 @@ class Change(Struct, frozen=True, kw_only=True):
     until: int = NIGHTS
 
 
-EVERYWHERE = Change(night=18, size=0.065, job=HACKBENCH)
-ON_ONE = Change(night=25, size=0.05, job=PIPE, machines=[MACHINES[1]])
-AWAY = Change(night=20, until=33, size=0.08, job=FORK, machines=MACHINES[:2])
+EVERYWHERE = Change(night=27, size=0.065, job=HACKBENCH)
+ON_ONE = Change(night=30, size=0.05, job=PIPE, machines=[MACHINES[1]])
+AWAY = Change(night=28, until=36, size=0.08, job=FORK, machines=MACHINES[:2])
 CHANGES = (EVERYWHERE, ON_ONE, AWAY)
 # Night from which will-it-scale is another program, which is faster on both kernels.
-UPDATE = 28
+UPDATE = 33
 
 
 def date_of(number: int) -> date:
@@ -142,11 +146,15 @@ def write_lab(folder: Path) -> Path:
             f'runs = {RUNS}\nwith = ["none"]\n{points}'
         )
     path.write_text("\n".join([*texts, f"[plan]\nboots = {BOOTS}\n", MAIL]))
+    # As the step "prepare" leaves it.
+    outbox = folder / "nights" / "outbox"
+    outbox.mkdir(parents=True)
+    (outbox / "lab.toml").symlink_to(path)
     return path
 
 
 def write_night(out: Path, machine: str, number: int) -> None:
-    """Write a night of a machine, as it is after the step ``record``."""
+    """Write a night of a machine: one that is over, or one as it is after the step ``record``."""
     night = f"{date_of(number)}"
     folder = out / machine / night
     folder.mkdir(parents=True)
@@ -154,6 +162,8 @@ def write_night(out: Path, machine: str, number: int) -> None:
     for side in ("base", "new"):
         write_tar(folder / f"night-{side}.tar", writer.members(side).items())
     ended = {"began": f"{night}T22:00:00+00:00", "ended": f"{night}T23:30:00+00:00"}
+    over = {"outcome": "no-change", "verdict": "no-change"} if number < FIRST else {}
+    steps = [*MAIN, *AFTER] if over else MAIN[:2]
     state = {
         "schema": "schedperf/night/1",
         "id": night,
@@ -163,7 +173,8 @@ def write_night(out: Path, machine: str, number: int) -> None:
         "first": night,
         "kernels": [{"name": "base", "release": REFERENCE}, {"name": "new", "release": NEW}],
         "programs": {job.name: _program(job, number) for job in JOBS},
-        "steps": {"prepare": ended, "record": {**ended, "result": f"{2 * BOOTS} boots"}},
+        "steps": {name: {**ended, "result": ""} for name in steps},
+        **over,
     }
     (folder / "state.json").write_text(json.dumps(state))
 

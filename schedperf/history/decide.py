@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Store what people decide: states of steps, and services of machines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from schedperf.history.questions.history import open_history
 from schedperf.history.states import StepState, check_next, may_follow
@@ -34,6 +34,34 @@ def decide_step(
             state, reason=_one_line("--reason", reason), by=_one_line("--by", by)
         )
         writer.commit([(changed, None)])
+
+
+def advance_step(
+    directory: Directory,
+    step: str,
+    state: StepState,
+    *,
+    reason: str,
+    numbers: Mapping[str, float],
+    say: Say,
+) -> bool:
+    """Store that the program has found out something about a step, once.
+
+    A state that cannot follow the one that the step has, e.g. because a person has closed it, is
+    not stored.
+
+    :param reason: what was found, one line
+    :param numbers: what the decision is based on, by name
+    :return: whether the step has this state now
+    :raises InputError: the step is unknown, or the store cannot be written
+    """
+    with writing(directory, say) as writer, open_history(directory.folder) as history:
+        known = history.step(step)
+        is_more = known.state == state and history.step_changes(step)[-1].reason != reason
+        if may_follow(known.state, state) or is_more:
+            writer.commit([(known.changed(state, reason=reason, numbers=numbers), None)])
+            return True
+        return known.state == state
 
 
 def service_machine(

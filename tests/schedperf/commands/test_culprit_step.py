@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from schedperf.cli import main
 from schedperf.commands._outputs import dump_json
+from schedperf.history.store.nights import position_of
 from schedperf.model.json_text import to_json
 from schedperf.publish.culprit.files import load_culprit
 from tests.bisections import CAUSE, Search, make_commits
@@ -90,8 +91,9 @@ def test_a_bisection_replaces_the_range(run: Run, made: Path, tmp_path: Path) ->
     before = load_culprit(path)
     assert (before.is_range, before.bad.commit) == (True, TIP)
     status, _, err = run("--bisect", "bisect", "later")
-    assert status == 2
+    assert status == 0
     assert "--bisect: no comparison of 4ab2d1379d59 with its parent c07cac21ad45" in err
+    assert load_culprit(path) == before
     status, out, err = run("--bisect", "bisect", "later", "compare")
     assert (status, err) == (0, "")
     assert "first bad commit  4ab2d1379d59" in out
@@ -116,7 +118,7 @@ def test_steps_of_one_place_have_one_record(run: Run, made: Path, tmp_path: Path
 
     directory = open_directory(made / "history")
     later = f"{PLACE + timedelta(days=1):%Y-%m-%d}"
-    numbers = {"earliest": 0.0, "latest": 1e9, "found": 1e8}
+    numbers = {"earliest": 0.0, "latest": 1e9, "found": float(position_of(later))}
     decide(directory, "groups=4", step=OTHER_STEP, night=later, numbers=numbers)
     assert run("compare")[0] == 0
     culprit = load_culprit(tmp_path / "culprit.json")
@@ -154,6 +156,13 @@ def test_mistakes_are_one_line(run: Run, words: list[str], said: str) -> None:
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_private_tree_needs_no_name(run: Run, tmp_path: Path) -> None:
+    assert run("--private", "compare")[0] == 0
+    tree = load_culprit(tmp_path / "culprit.json").tree
+    assert tree is not None
+    assert (tree.name, tree.private) == ("sched/core", True)
 
 
 def test_a_store_needs_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Forty nights of a simulated lab: what the steps after each recording say of planted changes.
+"""Forty nights of a simulated lab: what its nights say of planted changes.
 
 ``SIMULATED_LAB=DIR`` keeps the nights, pages and mails in a new directory, to be read.
 """
@@ -21,6 +21,7 @@ from tests.simulated_lab import (
     DEAD,
     DEAD_SINCE,
     EVERYWHERE,
+    FIRST,
     JOBS,
     MACHINES,
     NIGHTS,
@@ -54,6 +55,15 @@ class Lab:
             text=True,
             check=False,
         )
+
+    def begin(self) -> None:
+        """Add the first nights."""
+        for machine in MACHINES:
+            for number in range(FIRST):
+                write_night(self.out, machine, number)
+        folders = [self.out / machine for machine in MACHINES]
+        ran = self.schedperf("history", "add", "--store", self.store, *folders)
+        assert ran.returncode == 0, ran.stderr
 
     def night(self, number: int) -> None:
         """Let all machines have a night; then retest what is suspected."""
@@ -110,7 +120,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     folder = Path(kept) if kept else tmp_path_factory.mktemp("lab")
     folder.mkdir(exist_ok=True)
     lab = Lab(folder)
-    for number in range(NIGHTS):
+    lab.begin()
+    for number in range(FIRST, NIGHTS):
         lab.night(number)
     return lab
 
