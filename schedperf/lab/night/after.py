@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from schedperf.history.questions.causes import Cause, find_causes
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Series, Step
 from schedperf.history.states import StepState
@@ -174,13 +175,16 @@ def digest(context: Context) -> Result:
 
 
 def _find_recorded(context: Context, store: History) -> Iterator[_Recorded]:
-    """Yield the steps that get a record."""
+    """Yield the steps that get a record: one of each cause."""
     lab = context.lab
     series = {each.key: each for each in store.series()}
     emulated = set() if lab.plan.act_on_emulated else emulated_steps(store)
+    chosen = {_choose(lab.out, cause) for cause in find_causes(store)}
     for step in store.steps():
         of_series = series[step.series]
         tree = tree_of(lab, of_series)
+        if step.id not in chosen:
+            continue
         if step.state not in _RECORDED or step.direction == "better" or step.id in emulated:
             continue
         if tree is None:
@@ -192,6 +196,20 @@ def _find_recorded(context: Context, store: History) -> Iterator[_Recorded]:
             retest=_result_of(context, store, "retest", step.id, RETEST_COMPARISON),
             bisection=_result_of(context, store, "bisect", step.id, BISECTION),
         )
+
+
+def _choose(out: Path, cause: Cause) -> str | None:
+    """Return the step of a cause whose record is kept; None if none of them has a result yet.
+
+    A step that has a record keeps it.
+    """
+    ready = [
+        each.id
+        for each in cause.steps
+        if each.state in _RECORDED and each.shown.step.direction != "better"
+    ]
+    recorded = [step for step in ready if (out / STEPS / step / _CULPRIT).exists()]
+    return next(iter([*recorded, *ready]), None)
 
 
 def _result_of(
