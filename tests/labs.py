@@ -75,7 +75,8 @@ def add_input(directory: Directory, sha256: str, **columns: Any) -> None:
     """Write the row of a bundle of the first machine."""
     row = {
         "id": 1, "kind": "bundle", "digest": sha256, "sha256": sha256, "bytes": 1,
-        "path": "base.tar", "kept": True, "purpose": "night", "role": "new", "parser": "1", "machine": "m00",
+        "path": "base.tar", "kept": True, "purpose": "night", "role": "new",
+        "parser": "1", "machine": "m00",
         "machine_class": machine_of(0, Shape()), **columns,
     }  # fmt: skip
     with directory.database().transaction() as connection:
@@ -148,7 +149,7 @@ def _outcomes(shape: Shape, number: int) -> Iterator[dict[str, object]]:
         is_dead = shape.dead is not None and number >= shape.dead and machine == shape.machines - 1
         outcome = "no result: did not boot" if is_dead else "no regression"
         yield {
-            "machine": machine_of(machine, shape).partition("-")[0],
+            "machine": machine_of(machine, shape).rpartition("-")[0],
             "job": shape.texts.get("job", "hackbench"),
             "night": night_of(number),
             "outcome": shape.texts.get("outcome", outcome),

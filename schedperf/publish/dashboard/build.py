@@ -179,19 +179,19 @@ class _Writer:
     """Writes files below a site, each under a temporary name first; equal ones stay as they are."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        # Thousands of files: paths are texts, because objects take longer than the files.
         self._root = str(site.path)
         self._names: set[str] = set()
-        self._planned: list[tuple[Path, Path]] = []
-        self._temporary = site.new_temporary()
-        self._temporary.mkdir()
+        self._planned: list[tuple[str, str]] = []
+        self._temporary = str(site.new_temporary())
+        os.mkdir(self._temporary)  # noqa: PTH102
         for name in _FOLDERS:
-            (site.path / name).mkdir(exist_ok=True)
+            os.makedirs(f"{self._root}/{name}", exist_ok=True)  # noqa: PTH103
 
     def read(self, name: str) -> bytes:
         """Return the content of a file of the site; b"" without one."""
         try:
-            with open(f"{self._root}/{name}", "rb") as file:  # noqa: PTH123 # thousands of files
+            with open(f"{self._root}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
                 return file.read()
         except FileNotFoundError:
             return b""
@@ -202,35 +202,25 @@ class _Writer:
         :param before: its content, if it is known
         """
         self._names.add(name)
-        path = self._site.path / name
-        if content == before or (before is None and _is_equal(path, content)):
+        if content == (self.read(name) if before is None else before):
             return
-        temporary = self._temporary / str(len(self._planned))
+        temporary = f"{self._temporary}/{len(self._planned)}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
+        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123
             file.write(content)
-        self._planned.append((temporary, path))
+        self._planned.append((temporary, f"{self._root}/{name}"))
 
     def finish(self, kept: Collection[str]) -> int:
         """Rename all files, and remove pages that are neither written nor kept."""
         for temporary, path in self._planned:
-            temporary.rename(path)
-        self._temporary.rmdir()
+            os.rename(temporary, path)  # noqa: PTH104
+        os.rmdir(self._temporary)  # noqa: PTH106
         stays = self._names | {*kept}
         for folder in _FOLDERS:
-            for entry in os.scandir(self._site.path / folder):
+            for entry in os.scandir(f"{self._root}/{folder}"):
                 if f"{folder}/{entry.name}" not in stays:
                     Path(entry.path).unlink()
         return len(self._planned)
-
-
-def _is_equal(path: Path, content: bytes) -> bool:
-    try:
-        if path.stat().st_size != len(content):
-            return False
-        return path.read_bytes() == content
-    except FileNotFoundError:
-        return False
 
 
 def _read_state(path: Path) -> _State:

@@ -150,7 +150,8 @@ def _kernels(lab: Lab, matrices: Iterable[Matrix]) -> Iterator[tuple[str, str, s
     for matrix in matrices:
         kernel = lab.kernels.get(matrix.kernel)
         subject = kernel.subject if kernel is not None and kernel.subject else ""
-        yield matrix.tree or "all series", short(matrix.kernel), subject, matrix.reference
+        name = short(lab.shown_revisions.get(matrix.kernel, ""))
+        yield matrix.tree or "all series", name, subject, matrix.reference
 
 
 def _open_rows(lab: Lab, recent: Mapping[str, Recent], shown: Shown) -> Iterator[OpenRow]:

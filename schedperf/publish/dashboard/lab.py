@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -164,6 +165,7 @@ def machine_id(machine_class: str) -> str:
     return hashlib.sha256(machine_class.encode()).hexdigest()[:_ADDRESS_DIGITS]
 
 
+@cache
 def describe_result(series: Series) -> str:
     """Return the name of a result: benchmark, metric and parameters."""
     benchmark = name_benchmark(series.workload)

@@ -57,6 +57,7 @@
         const isLeft = isFitting && columnFits[index] && !cell.classList.contains("none") && (!wanted.changed || isChanged(cell));
         isUsed ||= isLeft;
         used[index] ||= isLeft;
+        cell.toggleAttribute("data-blank", !isLeft);
         cells += isLeft;
       });
       show(row, isUsed);

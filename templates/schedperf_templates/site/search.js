@@ -28,6 +28,16 @@
     return item;
   };
 
+  // Words are found at the beginnings of words: "1" in "time 1", and not in "m01".
+  const begins = (whole, word) => {
+    for (let at = whole.indexOf(word); at >= 0; at = whole.indexOf(word, at + 1)) {
+      if (at === 0 || !/[a-z0-9]/.test(whole[at - 1])) {
+        return true;
+      }
+    }
+    return false;
+  };
+
   const find = () => {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     current = -1;
@@ -37,7 +47,7 @@
     }
     const fitting = self.searchIndex.filter(({ text, kind }) => {
       const whole = `${text} ${kind}`.toLowerCase();
-      return words.every((word) => whole.includes(word));
+      return words.every((word) => begins(whole, word));
     });
     const items = fitting.slice(0, MOST).map(draw);
     if (fitting.length === 0 || fitting.length > MOST) {
