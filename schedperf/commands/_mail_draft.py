@@ -150,11 +150,12 @@ def _draft(
     maintainers_from: str | None,
     check_links: bool,
 ) -> "Message":
+    from schedperf.commands._printed import check_command  # noqa: PLC0415
     from schedperf.publish.mail.checks import run_checks  # noqa: PLC0415
     from schedperf.publish.mail.checks.context import Context  # noqa: PLC0415
     from schedperf.publish.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
     from schedperf.publish.mail.nights import directions_of  # noqa: PLC0415
-    from schedperf.publish.mail.recipients import Maintainers, choose_recipients  # noqa: PLC0415
+    from schedperf.publish.mail.recipients import Maintainers, recipients_of_record  # noqa: PLC0415
     from schedperf.publish.mail.repository import ask_maintainers, find_undoing  # noqa: PLC0415
     from schedperf.publish.mail.web import asks_archive, is_reachable  # noqa: PLC0415
 
@@ -165,7 +166,7 @@ def _draft(
     maintainers = (
         ask_maintainers(repo, good.commit, bad.commit, maintainers_from) if repo else Maintainers()
     )
-    recipients = choose_recipients(bad, site, maintainers)
+    recipients = recipients_of_record(evidence.culprit, site, maintainers)
     for line in recipients.left_out:
         click.echo(f"left out: {line}", err=True)
     report = find_report(evidence.culprit, mails)
@@ -188,6 +189,7 @@ def _draft(
         decisions=outbox.decisions(),
         has_newer_version=asks_archive(site.patches) if site.patches else None,
         is_reachable=is_reachable if check_links else None,
+        check_command=check_command,
         undone_by=find_undoing(repo, bad.commit, tree) if repo else None,
         directions=directions_of(states),
     )

@@ -52,6 +52,14 @@ def position_of(night: str) -> int:
     return date.fromisoformat(night[_DATE]).toordinal() * NIGHTS_OF_A_DATE + number
 
 
+def night_of(position: int) -> str | None:
+    """Return the date of a night by its position; None for the order of a foreign history."""
+    day, number = divmod(position, NIGHTS_OF_A_DATE)
+    if not 1 <= day <= date.max.toordinal():
+        return None
+    return f"{date.fromordinal(day):%Y-%m-%d}{f'-{number}' if number > 1 else ''}"
+
+
 def level_of(boots: Mapping[tuple[int, int], Sequence[float]], *, is_log: bool) -> Level | None:
     """Return the level of one kernel; None without values.
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read ``mail.toml``: the sender, the permitted recipients, and the transport.
 
-The file is in the folder of the outbox::
+The file is in the folder of the outbox. A lab has the same keys in the table ``[mail]`` of its
+``lab.toml``, to which a link in that folder points::
 
     allow = ["sched-perf@lab.example", "@lab.example"]
 
@@ -26,6 +27,8 @@ from schedperf.model.text import clean, clean_line
 from schedperf.publish.mail.address import address_of
 
 CONFIGURATION = "mail.toml"
+# Link in an outbox to the file of its lab, whose table [mail] has the settings.
+LAB = "lab.toml"
 _EXAMPLES = {
     "domain": "lab.example",
     "url": "https://lore.example/sched-perf",
@@ -136,16 +139,47 @@ class MailSite(_Table, frozen=True, kw_only=True):
         return address in allowed or domain in allowed or address == self.site.list.lower()
 
 
+def has_site(outbox: Path) -> bool:
+    """Return whether an outbox has settings: ``mail.toml``, or a link to the file of a lab."""
+    return (outbox / CONFIGURATION).exists() or (outbox / LAB).is_symlink()
+
+
 def read_site(outbox: Path) -> MailSite:
-    """Read ``mail.toml`` in the folder of an outbox; relative paths in it become absolute.
+    """Read the settings of an outbox; relative paths in them become absolute.
+
+    They are in ``mail.toml`` in its folder; or in the table ``[mail]`` of the file of a lab, to
+    which ``lab.toml`` in the folder is a link.
+
+    :raises InputError: the file is missing or invalid
+    """
+    path = outbox / CONFIGURATION
+    if not path.exists() and (outbox / LAB).is_symlink():
+        return _read_table((outbox / LAB).resolve())
+    tree = read_toml(path, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md")
+    return check_site(to_record(tree, MailSite, path, _EXAMPLES), str(path), outbox.absolute())
+
+
+def check_site(site: MailSite, where: str, folder: Path) -> MailSite:
+    """Check settings, and return them with absolute paths.
+
+    :param where: file, for messages
+    :param folder: directory to which paths are relative
+    :raises InputError: they are invalid
+    """
+    _check(site, where)
+    return _resolve(site, folder)
+
+
+def _read_table(path: Path) -> MailSite:
+    """Read the table ``[mail]`` of the file of a lab.
 
     :raises InputError: it is missing or invalid
     """
-    path = outbox / CONFIGURATION
-    tree = read_toml(path, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md")
+    tree = read_toml(path, "the file of a lab with [mail]; see docs/night.md").get("mail")
+    if not isinstance(tree, dict):
+        raise InputError(f"{path}: mail: expected a table [mail] (see docs/night.md); add it")
     site = to_record(tree, MailSite, path, _EXAMPLES)
-    _check(site, str(path))
-    return _resolve(site, outbox.absolute())
+    return check_site(site, f"{path}: mail", path.parent)
 
 
 def _resolve(site: MailSite, folder: Path) -> MailSite:

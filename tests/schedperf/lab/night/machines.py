@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A machine made of processes, and the job file of its nights: real recorder, real bundles."""
+"""Machines made of processes, and the file of their lab: real recorder, real bundles."""
 
 import json
 import re
@@ -40,7 +40,7 @@ __all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "ProcessMachine"]
 
 
 class Lab:
-    """A machine and its job file."""
+    """A machine and the file of its lab."""
 
     def __init__(self, folder: Path, machine: ProcessMachine) -> None:
         self.folder = folder
@@ -66,19 +66,16 @@ class Lab:
         """Plant a slow kernel."""
         (self.machine.folder / "slow").write_text(f"{release}\n")
 
-    def write_job(
-        self, *, boots: int = 2, plan: str = "", machine: str = "", store: str | None = None
-    ) -> None:
-        """Write the job file."""
+    def write_job(self, *, boots: int = 2, plan: str = "", machine: str = "") -> None:
+        """Write the file of a lab with one machine, one job, and two kernels."""
         self.job.write_text(
             '[site]\noutbox = "outbox"\npublic = ["score"]\n'
-            + (f'store = "{store}"\n' if store else "")
-            + f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
+            f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
             f"settle = 0\n{machine}"
             f'[[job]]\nname = "score"\nrun = ["{self.program}"]\nruns = 2\nwarmup = 0\n'
             'with = ["none"]\nmetric = ["score[s,lower]=score: (.*)"]\n'
             '[kernel]\nreference = "one"\nnew = "two"\nsources = "commits"\n'
-            f"[plan]\nboots = {boots}\nretest = {boots}\n{plan}"
+            f"[plan]\nboots = {boots}\n{plan}"
         )
 
     def command(self, *words: str) -> list[str]:
@@ -116,8 +113,11 @@ class Lab:
         return [json.loads(path.read_text()) for path in sorted(self.out.glob("2*/state.json"))]
 
     def count_runs(self, name: str) -> int:
-        """Return the number of runs of a complete bundle."""
-        (path,) = self.out.glob(f"2*/{name}.tar")
+        """Return the number of runs of a complete bundle.
+
+        :param name: pattern of its path in the directory of the nights, without ``.tar``
+        """
+        (path,) = self.out.glob(f"{name}.tar")
         bundle = open_bundle(path)
         assert bundle.complete
         return len(bundle.runs)
@@ -135,8 +135,11 @@ class Lab:
         )
 
     def await_boot(self, recording: str) -> None:
-        """Wait until a recording has finished a boot."""
-        pattern = f"2*/{recording}.boots/state.json"
+        """Wait until a recording has finished a boot.
+
+        :param recording: pattern of its prefix in the directory of the nights
+        """
+        pattern = f"{recording}.boots/state.json"
         self.await_that(
             recording,
             lambda: any(json.loads(path.read_text())["done"] for path in self.out.glob(pattern)),
