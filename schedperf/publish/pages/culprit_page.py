@@ -160,7 +160,7 @@ def draw_culprit(
             after=_label(evidence.main_sides[1]),
             beliefs=beliefs,
             tested=_tested(culprit),
-            steps=getattr(culprit, "steps", ()),
+            steps=culprit.steps,
             elsewhere=(
                 ("Regressed on", _places(evidence, culprit.regressed_on)),
                 ("No change on", _places(evidence, culprit.no_change_on)),
