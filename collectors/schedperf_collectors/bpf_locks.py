@@ -60,8 +60,8 @@ IMAGE = ("_text", "_end")
     scope="run",
     intrusive=True,
     default=False,
-    cost="1 us per wait for a lock, with its stack; nothing without contention; 0.3 to 3 s to "
-    "load; 26 MiB of kernel memory",
+    cost="2 to 9 us per wait for a lock, most of it during the wait; nothing without contention; "
+    "0.3 to 3 s to load; 27 MiB of kernel memory",
 )
 def bpf_locks(capture: Capture) -> Generator[str, None, None]:
     """Measure how long the workload's tasks wait for locks of the kernel."""

@@ -24,8 +24,8 @@ FILE_NAME = "preemption.json"
     scope="run",
     intrusive=True,
     default=False,
-    cost="0.2 us per context switch, 4 us per preemption with its stacks; 0.3 to 3 s to load; 40 "
-    "MiB of kernel memory",
+    cost="1.1 us per context switch on average, with the stacks of preemptions (1% of hackbench's "
+    "CPU time); 0.3 to 3 s to load; 42 MiB of kernel memory",
 )
 def bpf_preemption(capture: Capture) -> Generator[str, None, None]:
     """Record where the workload's tasks are preempted, and how long they then wait."""

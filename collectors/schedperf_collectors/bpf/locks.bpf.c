@@ -9,14 +9,8 @@
 #include "workload.h"
 
 #ifndef USE_VMLINUX_H
-struct rw_semaphore {
-    int unused;
-} RELOCATED;
 struct spinlock {
     int unused;
-} RELOCATED;
-struct mm_struct {
-    struct rw_semaphore mmap_lock;
 } RELOCATED;
 struct sighand_struct {
     struct spinlock siglock;

@@ -153,7 +153,7 @@ INLINE void on_leave(const u64 *ctx, struct task_struct *prev, struct task_struc
     if (!fact || !(constants.counted & kind) || (state & TASK_DEAD) || !is_own(prev))
         return;
     pause.key.kernel_stack = get_stackid((void *)ctx, &kernel_stacks, 0);
-    pause.key.user_stack = get_stackid((void *)ctx, &user_stacks, USER_STACK);
+    pause.key.user_stack = user_stack((void *)ctx, prev);
     if (pause.key.kernel_stack < 0) {
         fact->no_kernel_stack++;
         pause.key.kernel_stack = -1;

@@ -12,7 +12,14 @@
 #include "bpf.h"
 
 #ifndef USE_VMLINUX_H
-struct mm_struct;
+struct file;
+struct rw_semaphore {
+    int unused;
+} RELOCATED;
+struct mm_struct {
+    struct rw_semaphore mmap_lock;
+    struct file *exe_file;
+} RELOCATED;
 struct sighand_struct;
 
 struct sched_entity {
@@ -101,6 +108,30 @@ struct {
     __uint(value_size, KERNEL_FRAMES * sizeof(u64));
 } kernel_stacks SEC(".maps");
 
+/*
+ * User stacks by their addresses. A build id is read from the file of each frame, which costs several
+ * us, so that happens once for each stack of addresses in each program that processes execute.
+ */
+struct {
+    __uint(type, MAP_TYPE_STACK_TRACE);
+    __uint(max_entries, 8192);
+    __uint(key_size, sizeof(u32));
+    __uint(value_size, USER_FRAMES * sizeof(u64));
+} user_addresses SEC(".maps");
+
+struct addresses_key {
+    u64 executed; /* the open file of the program, which forks share */
+    s32 stack;
+    u32 unused;
+};
+
+struct {
+    __uint(type, MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, struct addresses_key);
+    __type(value, s32);
+} user_stacks_known SEC(".maps");
+
 struct build_id_frame {
     s32 status;
     u8 build_id[20];
@@ -114,6 +145,26 @@ struct {
     __uint(value_size, USER_FRAMES * sizeof(struct build_id_frame));
     __uint(map_flags, STACK_BUILD_ID);
 } user_stacks SEC(".maps");
+
+/* The current task's user stack; a negative number is an error. */
+INLINE s32 user_stack(void *ctx, struct task_struct *task)
+{
+    struct addresses_key key = {};
+    struct mm_struct *mm = task->mm;
+    s32 *known, stack;
+
+    key.stack = get_stackid(ctx, &user_addresses, USER_STACK);
+    if (key.stack < 0 || !mm)
+        return get_stackid(ctx, &user_stacks, USER_STACK);
+    key.executed = (u64)READ(true, mm, exe_file);
+    known = map_lookup(&user_stacks_known, &key);
+    if (known)
+        return *known;
+    stack = get_stackid(ctx, &user_stacks, USER_STACK);
+    if (stack >= 0)
+        map_update(&user_stacks_known, &key, &stack, UPDATE_ANY);
+    return stack;
+}
 
 /*
  * Bins of 64 ns up to 512 ns, then 8 bins of equal width in each power of two; the last one is open.

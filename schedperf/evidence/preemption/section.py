@@ -176,7 +176,11 @@ def _measures(content: _RunSums, chosen: frozenset[Subject]) -> Sums[Key]:
 def _compare(base: SideOf[Sums[Key]], new: SideOf[Sums[Key]] | None) -> list[PreemptionRow]:
     side = base.name if new is None else new.name
     rates = compare_sums(base, new)
-    ordered = sorted(rates.items(), key=lambda item: _order(item[0].key, item[1].base, item[1].new))
+    # Rows of one size are in the order of their texts.
+    ordered = sorted(
+        ((question, rate) for question, rate in rates.items() if rate.base or rate.new),
+        key=lambda item: (*_order(item[0].key, item[1].base, item[1].new), str(item[0])),
+    )
     return [
         PreemptionRow(
             row=f"{side}-{index}",
