@@ -148,6 +148,7 @@ CASES = (
     comparison("pelt", evidence.pelt),
     comparison("placement", evidence.placement),
     comparison("wakeup-latency", evidence.wakeup_latency),
+    comparison("where-tasks-wait", evidence.where_tasks_wait),
     comparison("hybrid", evidence.hybrid),
     comparison("schedstat", evidence.schedstat),
     comparison("schedstat-versions", evidence.schedstat_versions),
