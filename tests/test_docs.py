@@ -20,6 +20,7 @@ import click
 import pytest
 
 from schedperf.cli import cli, main
+from schedperf.model.json_text import to_json
 from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
@@ -27,6 +28,7 @@ from schedperf_generators.perf_data import write_perf_data
 from tests.golden_inputs import regression
 from tests.histories import make_night
 from tests.mails import make_message, make_outbox, make_site
+from tests.mechanisms import UP, measured, rows_of
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -361,6 +363,12 @@ def bring_program(folder: Path) -> None:
     subprocess.run([REPOSITORY / "examples" / "bisect" / "make-program"], cwd=folder, check=True)
 
 
+def bring_comparisons(folder: Path) -> None:
+    """Bring comparisons of a microbenchmark and of production."""
+    for name in ("micro", "production", "monday", "tuesday"):
+        (folder / f"{name}.json").write_text(to_json(measured(rows_of(system=UP))))
+
+
 # What brings the inputs of a command's examples.
 BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "bisect": (bring_commits,),
@@ -369,6 +377,7 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "culprit": (bring_commits, regression),
     "history add": (bring_results, bring_nights),
     "import": (bring_results,),
+    "mechanism": (bring_comparisons,),
 }
 
 
