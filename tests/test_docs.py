@@ -310,13 +310,16 @@ def bring_inputs(folder: Path) -> None:
 
 
 def bring_results(folder: Path) -> None:
-    """Bring results of other tools: of mmtests, LKP and a Go benchmark."""
+    """Bring results of other tools: of mmtests, LKP, a Go benchmark and frame times."""
     shutil.copytree(REPOSITORY / "examples" / "mmtests", folder / "work" / "log")
     for run in ("0", "1"):
         result = folder / "hackbench" / "COMMIT" / run
         result.mkdir(parents=True)
         (result / "stats.json").write_text('{"hackbench.throughput": 52118.4}\n')
     (folder / "old.txt").write_text("BenchmarkEncode-8 50 34201.5 ns/op 3 hits/op\n")
+    for side in ("old", "new"):
+        (folder / side).mkdir(exist_ok=True)
+        (folder / side / "game.csv").write_text("fps,frametime\n" + "100,10\n" * 50)
 
 
 def bring_commits(folder: Path) -> None:
