@@ -23,12 +23,12 @@ SLOW = slow$(if $(EACH_ONCE),, or repeats or property)
 # Where these tests are, since all files take long to import; PYTEST_OPTIONS may name others.
 PLACES = $(if $(filter tests/%,$(PYTEST_OPTIONS)),,$(1))
 SLOW_TESTS = $(call PLACES,$(shell grep -rlE 'mark\.(slow|repeats|property)' tests --include=*.py))
-BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile tests/schedperf/publish/pages)
+BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile tests/schedperf/publish)
 VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 
 .PHONY: help demo docs man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording \
-	bench bench-bisect bench-history bench-watch bench-report bench-verdicts bench-overhead bench-vm prove-boots \
+	bench bench-bisect bench-history bench-site bench-watch bench-report bench-verdicts bench-overhead bench-vm prove-boots \
 	prove-account prove-causes prove-mails prove-mechanism prove-night prove-outbox prove-series prove-wakeup format bless clean
 
 help: ## list the targets
@@ -114,6 +114,10 @@ bench-bisect: ## count right first bad commits of the search and of other tools 
 bench-history: ## measure the speed of a history, in SQLite and PostgreSQL (ten minutes)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.history $(HISTORY_OPTIONS)
+
+bench-site: ## measure how fast the pages of a lab are published (two minutes)
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) -m bench.site $(SITE_OPTIONS)
 
 bench-watch: ## count false alarms and found steps of the watch and of other tools (ten minutes)
 	@scripts/setup test

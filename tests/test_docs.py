@@ -45,7 +45,7 @@ PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Documents that record for about a minute or longer.
-SLOW = ("recording.md", "troubleshooting.md")
+SLOW = ("bisect.md", "recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "bisect run", "doctor", "record")
 # What records on this machine, or asks what could be recorded.
 RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
@@ -191,6 +191,7 @@ def missing_for(command: str) -> str | None:
         and shutil.which("qemu-system-x86_64") is None,
         "needs the source of a kernel, and boots guests": " --in vm " in command
         or command.startswith("schedperf series "),
+        "needs a step, which nights of a laboratory show": " --step " in command,
         "asks on a terminal before it runs anything": command.startswith("schedperf rerun ")
         and asks,
     }

@@ -121,19 +121,30 @@ def check(*, store: Path) -> int:
 
 @click.command()
 @STORE_DIRECTORY
+@click.option("--suspect", "suspects", metavar="FILE", multiple=True,
+              type=click.Path(path_type=Path),
+              help="Also suspect what the comparison of a night found (a file of compare --json), "
+                   "in series of fewer than 30 nights, which the watch cannot judge.")  # fmt: skip
 @JSON
-def watch(*, store: Path, as_json: bool) -> int:
-    """Find lasting changes of all series, and request a retest of each new one.
+def watch(*, store: Path, suspects: tuple[Path, ...], as_json: bool) -> int:
+    """Find lasting changes of all series, and request the runs that steps need.
 
-    A step that is still present in later nights is not printed again. A step that was reported,
-    and about which nothing was decided for 90 days, becomes stale. Nothing is sent to anyone. Exit
-    status: 1 if a step is new, else 0.
+    A suspected step needs a retest, a reproduced one a bisection, and one whose first bad commit is
+    known its revert. A step that is still present in later nights is not printed again. A step that
+    was reported, and about which nothing was decided for 90 days, becomes stale. Nothing is sent to
+    anyone. Exit status: 1 if a step is new, else 0.
     """
     from schedperf.commands._outputs import dump_json  # noqa: PLC0415 # as above
+    from schedperf.compare.json import MOST_BYTES, read_comparison  # noqa: PLC0415
     from schedperf.history.nightly import watch_store  # noqa: PLC0415
     from schedperf.history.store.directory import open_directory  # noqa: PLC0415
+    from schedperf.inputs.bundle.files import read_regular  # noqa: PLC0415
 
-    found = watch_store(open_directory(store), say)
+    comparisons = [
+        read_comparison(read_regular(path, MOST_BYTES, "a comparison (compare --json)"), str(path))
+        for path in suspects
+    ]
+    found = watch_store(open_directory(store), say, comparisons)
     if as_json:
         click.echo(dump_json(found), nl=False)
         return 1 if found.new else 0

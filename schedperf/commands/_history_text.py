@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from schedperf.commands._outputs import draw_for_stdout
-from schedperf.history.nightly import Found, Suspected
+from schedperf.history.nightly import Found
 from schedperf.history.questions.change import NewKernels, Times
 from schedperf.history.questions.explain import Explained
 from schedperf.history.questions.levels import LevelChange
@@ -18,6 +18,7 @@ from schedperf.history.questions.listing import Listed, SeriesStep
 from schedperf.history.questions.noise import Noise
 from schedperf.history.questions.records import Night, Series, Step, StepChange
 from schedperf.history.questions.timeline import Timeline
+from schedperf.history.suspects import Suspected
 from schedperf.model.text import clean_line, cut
 from schedperf.model.units import format_number, interval_of, percent, signed
 from schedperf_reports.blocks import (

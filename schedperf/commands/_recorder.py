@@ -8,6 +8,7 @@ runs inside this process.
 import argparse
 import contextlib
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from schedperf.commands._left_over import warn_of_left_over
 from schedperf.commands._zipapp import write_zipapp
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import temporary_prefix
-from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, explain
+from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, RecordError, explain
 from schedperf_collectors.machine.orphans import (
     Moment,
     adopt_orphans,
@@ -35,6 +36,7 @@ from schedperf_collectors.machine.orphans import (
 )
 from schedperf_collectors.machine.process import signal_name
 from schedperf_collectors.recorder.bundle import Names
+from schedperf_collectors.recorder.jobs import read_jobs
 from schedperf_collectors.recorder.options import AB_ACTIONS, COMMANDS, make_parser
 from schedperf_collectors.recorder.recover import count_finished
 from schedperf_collectors.recorder.sides import read_settings
@@ -98,8 +100,9 @@ def run_recorder(arguments: Sequence[str]) -> int:
 
     :param arguments: name of the command, and its arguments
     :return: its exit status; 128 + N after signal N
-    :raises InputError: the recorder's file cannot be written
+    :raises InputError: the recorder's file cannot be written, or the file of --jobs is invalid
     """
+    arguments = _with_read_jobs(arguments)
     # An action is a word after the name.
     names = 1 + _is_action(arguments)
     rest = arguments[names:]
@@ -270,6 +273,25 @@ def _is_action(arguments: Sequence[str]) -> bool:
 def _boots_kernels(arguments: Sequence[str]) -> bool:
     before = itertools.takewhile(lambda word: word != "--", arguments)
     return any(word.partition("=")[0] == "--kernel" for word in before)
+
+
+def _with_read_jobs(arguments: Sequence[str]) -> list[str]:
+    """Replace the file of --jobs by its tables as JSON, since the recorder's Python may be old.
+
+    :raises InputError: the file cannot be read, or is invalid
+    """
+    words = list(arguments)
+    end = [*words, "--"].index("--")
+    for i, word in enumerate(words[:end]):
+        option, equals, value = word.partition("=")
+        if option == "--jobs" and (equals or i + 1 < end):
+            index, before = (i, "--jobs=") if equals else (i + 1, "")
+            try:
+                tree, _ = read_jobs(value if equals else words[index])
+            except RecordError as error:
+                raise InputError(str(error)) from error
+            words[index] = f"{before}{json.dumps(tree)}"
+    return words
 
 
 def _describe_kept_runs(arguments: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
+from schedperf.commands._rerun_jobs import OF_JOBS, in_same_boots, write_jobs
 from schedperf.commands._rerun_words import (
     GUEST_OPTIONS,
     KEPT,
@@ -245,7 +246,7 @@ class Command(Struct, frozen=True, kw_only=True):
     """One command of schedperf that records.
 
     :param before: name of the command and its options, without ``--``
-    :param workload: the command that it runs, with placeholders
+    :param workload: the command that it runs, with placeholders; () if its options name jobs
     :param paths: the bundles that it writes
     """
 
@@ -257,7 +258,7 @@ class Command(Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> tuple[str, ...]:
         """Return all words, with the name of the command."""
-        return (self.name, *self.before, "--", *self.workload)
+        return (self.name, *self.before, *(("--", *self.workload) if self.workload else ()))
 
     def show(self) -> str:
         """Return the command for a shell, with every character of it visible."""
@@ -438,12 +439,14 @@ def record_in_guests(
 def record_boots(
     sides: Sequence[Recording], boots: Boots, changes: Changes, *, output: str
 ) -> Command:
-    """Return the `ab --kernel` command that records the first workload of the sides again.
+    """Return the `ab --kernel` command that records the workloads of the sides again.
+
+    Workloads that were recorded in other boots, or by `record`, are left out.
 
     :param boots: the kernels and programs of the original command
     :param output: the directory of the bundles
     """
-    work = sides[0].workloads[0]
+    work, *others = works_of_boots(sides[0])
     numbers = {"boots": changes.boots, "runs": changes.runs}
     changed = {name for name, number in numbers.items() if number is not None}
     sources = {side.kernel: side.source for side in sides if side.source}
@@ -453,8 +456,12 @@ def record_boots(
             *option_words("-o", f"{output}/"),
             # `ab` boots a single kernel only to add boots.
             *(("--append",) if len(boots.kernels) == 1 else ()),
-            *work.given.words({*OF_BOOTS} - changed),
-            *(word for name in sorted(changed) for word in (f"--{name}", str(numbers[name]))),
+            *work.given.words({*OF_BOOTS} - changed - (OF_JOBS if others else set())),
+            *(
+                word
+                for name in sorted(changed - (OF_JOBS if others else set()))
+                for word in (f"--{name}", str(numbers[name]))
+            ),
             *(
                 word
                 for kernel in boots.kernels
@@ -462,11 +469,28 @@ def record_boots(
                 for word in ("--source", f"{kernel}={sources[kernel]}")
             ),
             *_vary(sides[0]),
-            *_options(work, changes),
+            *(_options(work, changes) if not others else _jobs([work, *others], changes)),
         ),
-        workload=work.given.workload,
+        workload=() if others else work.given.workload,
         paths=tuple(str(PurePath(output, f"{name}.tar")) for name in boots.names),
     )
+
+
+def works_of_boots(side: Recording) -> list[Workload]:
+    """Return the workloads that one `ab --kernel` command can record again."""
+    kept = in_same_boots([work.given for work in side.workloads])
+    return [work for work in side.workloads if work.given in kept]
+
+
+def _jobs(works: Sequence[Workload], changes: Changes) -> Iterator[str]:
+    yield from works[0].given.words(KEPT - OF_JOBS)
+    runs = [] if changes.runs is None else ["--runs", str(changes.runs)]
+    own = [
+        [*(runs or work.given.words({"runs"})), *_options(work, changes, KEPT & OF_JOBS)]
+        for work in works
+    ]
+    jobs = write_jobs([(work.given, words) for work, words in zip(works, own, strict=True)])
+    yield from ("--jobs", jobs)
 
 
 def _vary(side: Recording) -> list[str]:

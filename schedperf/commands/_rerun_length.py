@@ -45,7 +45,9 @@ def short_run_warnings(commands: Sequence[Command]) -> Iterator[str]:
     :raises InputError: a bundle cannot be read
     """
     for command in commands:
-        times = [_shortest_run(path, command) for path in command.paths]
+        # The runs of several jobs are not distinguished here.
+        paths = command.paths if command.workload else ()
+        times = [_shortest_run(path, command) for path in paths]
         shortest = min((time for time in times if time is not None), default=None)
         if shortest is not None and shortest < SHORTEST_S:
             yield _say(command, shortest)

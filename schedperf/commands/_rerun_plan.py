@@ -24,6 +24,7 @@ from schedperf.commands._rerun_commands import (
     record_in_turns,
     record_side,
     show,
+    works_of_boots,
 )
 from schedperf.compare.advice.intent import as_argument
 from schedperf.compare.advice.recorded import Program
@@ -393,14 +394,15 @@ def _plan_boots(request: Request, recordings: Sequence[Recording]) -> Plan:
     is_here = boots.target is None
     where = "this machine" if boots.target is None else boots.target.removeprefix("ssh:")
     when = "after the last boot (see `schedperf ab status`): " if is_here else ""
-    added = [clean_line(each.given.name) for each in base.workloads[1:]]
+    kept = works_of_boots(base)
+    added = [clean_line(each.given.name) for each in base.workloads if each not in kept]
     return Plan(
         # The recording continues on another machine, or after this one has rebooted.
         commands=(replace(command, paths=()),) if is_here else (command,),
         folder=folder,
         notes=(
             f"the command reboots {where}",
-            *(f"{name}: not recorded again, because it was added by `record`" for name in added),
+            *(f"{name}: not recorded again, because another command added it" for name in added),
         ),
         missing=tuple(_missing_of_boots(recordings, boots)),
         afterwards=(f"{when}{show('compare', *command.paths)}",),

@@ -15,6 +15,7 @@ from msgspec import Struct, convert, to_builtins
 
 from schedperf.commands._retest_target import (
     Question,
+    choose_job,
     choose_point,
     choose_target,
     warnings_of,
@@ -82,7 +83,9 @@ class Retests:
         asked = convert(question, Question)
         target = choose_target(asked)
         suspect = target.suspect
-        warnings = [*warnings_of(target, asked)]
+        number = choose_job(target, asked.jobs)
+        job = asked.jobs[number]
+        warnings = [*warnings_of(target, asked, job)]
         problem = why_not_reproducible(target)
         if problem is not None and not asked.underpowered:
             stays = "" if suspect is None else f"; it stays {suspect.step.state!r}"
@@ -92,8 +95,8 @@ class Retests:
             )
         warnings += [] if problem is None else [problem]
         plan = Retest(
-            workload=asked.workload,
-            point=choose_point(target, asked.points),
+            workload=job.workload,
+            point=choose_point(target, job.points),
             metric=target.metric,
             direction="higher" if target.seen > 0.0 else "lower",
             seen=target.seen,
@@ -105,7 +108,7 @@ class Retests:
             kind=CONTINUE,
             text="",
             warnings=warnings,
-            more={"plan": to_builtins(plan), "request": request},
+            more={"plan": to_builtins(plan), "request": request, "job": number},
         )
 
     def look(self, question: Mapping[str, Any]) -> Answer:
@@ -160,10 +163,16 @@ class Retests:
         return held
 
     def _keep(self, held: _Held) -> bool:
-        """Take the request of a retest, or keep it for longer; return whether it was possible."""
+        """Take the request of a retest, unless it has it; return whether it was possible.
+
+        A night has taken it for its retest, and renews the lease.
+        """
         if held.request is None:
             return True
-        is_taken = self._queue(held).take_request(held.request, held.owner, LONGEST_LEASE_S)
+        queue = self._queue(held)
+        is_taken = queue.holds(held.request, held.owner) or queue.take_request(
+            held.request, held.owner, LONGEST_LEASE_S
+        )
         self._held = held if is_taken else None
         return is_taken
 

@@ -4,8 +4,9 @@
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from schedperf.compare.json import MOST_BYTES, read_comparison
 from schedperf.history.retests import Suspect, read_suspect
@@ -31,6 +32,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
     :param of: identity of a step, or path of a comparison
     :param result: name of the result; None for the one that changed
+    :param jobs: what the boots can record
     :param underpowered: whether to retest what the machine is too noisy to reproduce
     :param owner: absolute prefix of the bundles
     """
@@ -39,10 +41,20 @@ class Question(Struct, frozen=True, kw_only=True):
     store: str | None
     result: str | None
     underpowered: bool
-    workload: str
-    points: tuple[str, ...]
+    jobs: "Annotated[tuple[RecordedJob, ...], Meta(min_length=1)]"
     owner: str
     kernels: "tuple[Kernel, Kernel]"
+
+
+class RecordedJob(Struct, frozen=True, kw_only=True):
+    """A command that the boots can record.
+
+    :param workload: the command, with placeholders
+    :param points: canonical texts of its points
+    """
+
+    workload: str
+    points: tuple[str, ...]
 
 
 class Kernel(Struct, frozen=True, kw_only=True):
@@ -78,12 +90,30 @@ def choose_target(asked: Question) -> Target:
     return _of_step(read_suspect(open_directory(Path(asked.store)), asked.of), asked)
 
 
-def warnings_of(target: Target, asked: Question) -> Iterator[str]:
+def choose_job(target: Target, jobs: Sequence[RecordedJob]) -> int:
+    """Return the index of the job that records the workload of the result.
+
+    :raises InputError: none of several jobs does
+    """
+    if len(jobs) == 1:
+        return 0
+    same = [i for i, job in enumerate(jobs) if job.workload == target.workload]
+    with_point = [i for i in same if target.point in jobs[i].points]
+    if not same:
+        names = list_some([clean_line(job.workload) for job in jobs], _MOST_NAMES)
+        raise InputError(
+            f"--jobs: no job records {clean_line(target.workload)}, the workload of {target.name} "
+            f"(they record {names}); add it to the file"
+        )
+    return (with_point or same)[0]
+
+
+def warnings_of(target: Target, asked: Question, job: RecordedJob) -> Iterator[str]:
     """Yield what is not as it was when the change was seen, and what is not known."""
     if target.suspect is not None:
         yield from _warn_of_kernels(target.suspect, asked.kernels)
-    if target.workload != asked.workload:
-        yield f"{target.name} is of {target.workload}, not of {asked.workload}"
+    if target.workload != job.workload:
+        yield f"{target.name} is of {target.workload}, not of {job.workload}"
     if target.boot_sd is None:
         yield (
             f"{target.name}: the boot-to-boot standard deviation is unknown, so it is not known "

@@ -28,6 +28,7 @@ EPILOG = """\b
 Examples:
   schedperf compare base.tar new.tar --json compare.json
   schedperf culprit new culprit.json --repo linux --good v6.18 --bad v6.19 compare.json
+  schedperf culprit new culprit.json --store history --step 5e9a1b2c3d4e compare.json
   schedperf culprit add culprit.json --posted 20261121.1@lab.example
   schedperf culprit show culprit.json
 \b
@@ -73,7 +74,7 @@ ROLES = (
     click.option("--a-a", metavar="FILE", help="Add a comparison of good with itself."),
     click.option("--fix", metavar="FILE", help="Add the kernel with the fix, against good."),
     click.option("--fixed-by", metavar="COMMIT", help="Name the fix; needs --repo."),
-    click.option("--bisection", metavar="FILE", type=click.Path(path_type=Path),
+    click.option("--bisection", "--bisect", metavar="FILE", type=click.Path(path_type=Path),
                  help="Add a bisection: the JSON of schedperf bisect, or a file as in "
                       "docs/culprit.md."),
     click.option("--also", metavar="FILE", multiple=True,
@@ -97,31 +98,85 @@ def _takes_roles(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command(name="new")
 @RECORD
-@click.argument("found", metavar="COMPARISON.json")
-@click.option("--good", metavar="COMMIT", required=True, help="Name the last good commit.")
-@click.option("--bad", metavar="COMMIT", required=True, help="Name the first bad commit.")
+@click.argument("found", metavar="COMPARISON.json...", nargs=-1)
+@click.option("--good", metavar="COMMIT", help="Name the last good commit.")
+@click.option("--bad", metavar="COMMIT", help="Name the first bad commit.")
 @click.option(
     "--parent", is_flag=True, help="State that good is the parent of bad, without --repo."
 )
+@click.option(
+    "--store",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Read the step from this store; needs --step.",
+)
+@click.option(
+    "--step",
+    metavar="STEP",
+    help="Write or update the record of this step of the store; its commits are those "
+    "of the comparisons.",
+)
 @_takes_roles
-def new(path: Path, found: str, good: str, bad: str, *, parent: bool, **options: Any) -> None:
+def new(
+    path: Path,
+    found: tuple[str, ...],
+    *,
+    good: str | None,
+    bad: str | None,
+    parent: bool,
+    store: Path | None,
+    step: str | None,
+    **options: Any,
+) -> None:
     """Write a new record: a comparison shows a regression between two commits.
 
     Of a comparison of a series, the largest significant step is used: its side is bad and the one
     before it good. If commits between good and bad were not tested, the record is about the range.
-    """
-    from schedperf.publish.culprit.build import new_culprit, step_of  # noqa: PLC0415 # --help stays fast
-    from schedperf.publish.culprit.files import change_record  # noqa: PLC0415
 
+    With --store and --step, the record is that of a step: give the comparisons of its nights. The
+    same command with a later night, a retest or a bisection updates it.
+    """
+    from schedperf.publish.culprit.files import change_record  # noqa: PLC0415 # --help stays fast
+
+    if (store is None) != (step is None):
+        raise click.UsageError("--store, --step: one is given without the other; give both")
     with change_record(path):
-        if path.exists():
-            raise InputError(f"{path}: exists; add to it by `schedperf culprit add`, or remove it")
-        loaded = _Files({})
-        first = loaded.part(found, found, step_of)
-        repository = _repository(options)
-        ends = _read_ends(repository, good, bad, first, is_parent=parent)
-        roles = _read_roles(options, loaded, repository, ends.bad)
-        _save(path, new_culprit(ends, first, roles), loaded)
+        if store is not None and step is not None:
+            from schedperf.commands._culprit_step import write_step  # noqa: PLC0415
+
+            if good or bad or parent:
+                raise click.UsageError(
+                    "--good, --bad, --parent: given with --step, whose commits are those of the "
+                    "comparisons; leave them out"
+                )
+            write_step(path, found, store, step, options)
+            return
+        _new(path, found, good, bad, options, is_parent=parent)
+
+
+def _new(
+    path: Path,
+    found: tuple[str, ...],
+    good: str | None,
+    bad: str | None,
+    options: Mapping[str, Any],
+    *,
+    is_parent: bool,
+) -> None:
+    from schedperf.publish.culprit.build import new_culprit, step_of  # noqa: PLC0415 # as above
+
+    if len(found) != 1:
+        raise click.UsageError(f"COMPARISON.json: {len(found)} given (expected 1)")
+    if good is None or bad is None:
+        raise click.UsageError("--good, --bad: not given; name both commits, or --store and --step")
+    if path.exists():
+        raise InputError(f"{path}: exists; add to it by `schedperf culprit add`, or remove it")
+    loaded = Files({})
+    first = loaded.part(found[0], found[0], step_of)
+    repository = repository_of(options)
+    ends = _read_ends(repository, good, bad, first, is_parent=is_parent)
+    roles = read_roles(options, loaded, repository, ends.bad)
+    save(path, new_culprit(ends, first, roles), loaded)
 
 
 @command.command()
@@ -143,11 +198,11 @@ def add(path: Path, **options: Any) -> None:
 
     with change_record(path):
         known = load_culprit(path)
-        loaded = _Files(find_comparisons(path.parent, known.comparisons))
-        roles = _read_roles(options, loaded, _repository(options), known.bad, known.tree)
+        loaded = Files(find_comparisons(path.parent, known.comparisons))
+        roles = read_roles(options, loaded, repository_of(options), known.bad, known.tree)
         evidence = Evidence(culprit=known, comparisons=loaded.comparisons)
         main = Part(name=f"{path}: main", comparison=evidence.main, measured=known.main)
-        _save(path, add_roles(known, main, roles), loaded)
+        save(path, add_roles(known, main, roles), loaded)
 
 
 @command.command()
@@ -170,7 +225,7 @@ def show(path: Path, *, json: str | None) -> None:
         _print(culprit, find_comparisons(path.parent, culprit.comparisons))
 
 
-def _save(path: Path, culprit: "Culprit", loaded: "_Files") -> None:
+def save(path: Path, culprit: "Culprit", loaded: "Files") -> None:
     """Write and print a record, with the checks that its comparisons pass or fail.
 
     :raises InputError: the record is invalid, or cannot be written
@@ -194,12 +249,18 @@ def _print(culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:
     click.echo(summarise(Evidence(culprit=culprit, comparisons=comparisons)), nl=False)
 
 
-class _Files:
-    """The comparisons that were read, by their ids, and the paths of those read from options."""
+class Files:
+    """The comparisons that were read.
+
+    :ivar comparisons: by their ids
+    :ivar paths: of those read from options
+    :ivar sources: the ids of those read from options, by path
+    """
 
     def __init__(self, comparisons: "Mapping[str, Comparison]") -> None:
         self.comparisons = dict(comparisons)
         self.paths: list[Path] = []
+        self.sources: dict[Path, str] = {}
 
     def part(
         self, name: str, file: str, make: "Callable[[str, Comparison, str | None], Part]"
@@ -217,17 +278,23 @@ class _Files:
         path = Path(match[1] if match else file)
         comparison = load_comparison(path)
         self.paths.append(path)
+        self.sources[path] = comparison.id
         self.comparisons[comparison.id] = comparison
         return make(clean_line(name), comparison, match[2] if match else None)
 
 
-def _read_roles(
+def read_roles(
     options: Mapping[str, Any],
-    loaded: _Files,
+    loaded: Files,
     repository: "Repository | None",
-    bad: "Commit",
+    bad: "Commit | None",
     known_tree: "Tree | None" = None,
 ) -> "Roles":
+    """Return the comparisons in their roles, and the facts that options give.
+
+    :param bad: the bad commit; None if it follows from the comparisons
+    :raises InputError: a file cannot be read, or a fact is invalid
+    """
     from schedperf.publish.culprit.build import Roles, part_of, step_of  # noqa: PLC0415 # as above
 
     def part(name: str, file: str | None, make: Any = part_of) -> "Part | None":
@@ -239,6 +306,7 @@ def _read_roles(
     parts = {name: part(name, options[name]) for name in alone}
     elsewhere = (part("also", file, step_of) for file in options["also"])
     tree, merged = _read_tree(options, repository, bad)
+    bisection = None if bad is None else _read_bisection(options["bisection"], bad)
     why = options["revert_impossible"]
     if why is not None and options["revert"] is not None:
         raise click.UsageError("--revert-impossible: given with --revert; leave one of them out")
@@ -249,7 +317,7 @@ def _read_roles(
         revert_impossible=None if why is None else _one_line("--revert-impossible", why),
         feature=feature,
         feature_switch=part("feature", feature_file),
-        bisection=_read_bisection(options["bisection"], bad),
+        bisection=bisection,
         elsewhere=tuple(each for each in elsewhere if each is not None),
         tree=tree,
         merged=merged,
@@ -257,7 +325,8 @@ def _read_roles(
     )
 
 
-def _repository(options: Mapping[str, Any]) -> "Repository | None":
+def repository_of(options: Mapping[str, Any]) -> "Repository | None":
+    """Return the repository of ``--repo``; None if it is not given."""
     from schedperf.inputs.git import Repository  # noqa: PLC0415 # as above
 
     return None if options["repo"] is None else Repository(options["repo"])
@@ -286,7 +355,7 @@ def _read_ends(
 def _read_tree(
     options: Mapping[str, Any],
     repository: "Repository | None",
-    bad: "Commit",
+    bad: "Commit | None",
 ) -> "tuple[Tree | None, bool | None]":
     """Return the tree, and whether the commit is in it.
 
@@ -304,7 +373,7 @@ def _read_tree(
             raise click.UsageError("--private: given without --tree; add --tree NAME")
         return None, None
     tree = Tree(name=_one_line("--tree", name), private=private)
-    if repository is None:
+    if repository is None or bad is None:
         return tree, None
     return tree, repository.is_ancestor(bad.commit, repository.resolve(name))
 
@@ -368,12 +437,14 @@ def _read_bisection(path: Path | None, bad: "Commit") -> "Bisection | None":
     return convert_to_record(convert_bisection(value, where), bad.commit, where)
 
 
-def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | None) -> "Links":
+def _read_links(
+    options: Mapping[str, Any], bad: "Commit | None", *, is_merged: bool | None
+) -> "Links":
     from schedperf.publish.culprit.commits import posted_in  # noqa: PLC0415 # as above
     from schedperf.publish.culprit.record import Links  # noqa: PLC0415
 
     posted = _message_id("--posted", options["posted"])
-    if posted is None and is_merged is False:
+    if posted is None and is_merged is False and bad is not None:
         posted = posted_in(bad.links)
     return Links(posted=posted, report=_message_id("--report", options["report"]))
 

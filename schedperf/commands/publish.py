@@ -14,6 +14,7 @@ EPILOG = """\b
 Examples:
   schedperf compare base.tar new.tar --json compare.json
   schedperf publish compare.json site
+  schedperf publish --store history site
 """
 
 
@@ -26,12 +27,30 @@ def _check_url(_ctx: click.Context, _option: click.Parameter, text: str | None) 
 @click.command(epilog=EPILOG)
 @click.argument(
     "paths",
-    metavar="CULPRIT|COMPARISON...",
+    metavar="[CULPRIT|COMPARISON]...",
     nargs=-1,
-    required=True,
     type=click.Path(path_type=Path),
 )
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.option(
+    "--store",
+    metavar="DIR|URL",
+    help="Write the pages of a lab from the store of `schedperf history`: today, series, machines, "
+    "nights, decisions.",
+)
+@click.option(
+    "--private",
+    "is_private",
+    is_flag=True,
+    help="Leave nothing out, for the lab's own eyes: OUT is then a private site for ever.",
+)
+@click.option(
+    "--without-tree",
+    "without_trees",
+    metavar="TREE",
+    multiple=True,
+    help="With --store: publish nothing about this tree.",
+)
 @click.option(
     "--public",
     "public",
@@ -61,6 +80,9 @@ def command(
     paths: tuple[Path, ...],
     *,
     out: Path,
+    store: str | None,
+    is_private: bool,
+    without_trees: tuple[str, ...],
     public: tuple[str, ...],
     bundles: bool,
     update: bool,
@@ -71,19 +93,45 @@ def command(
     CULPRIT and COMPARISON are JSON files, of `culprit new` and `compare --json`. The comparisons
     of a culprit are found beside it. OUT is the directory of the site: index.html, atom.xml, c/ID/
     per comparison and r/KEY/ per culprit. What is published never changes: publishing the same
-    again has no effect. Names of machines and accounts, addresses, folders, private kernel
-    parameters and printed lines are left out.
+    again has no effect. With --store, the pages of a lab are written, too; they change every
+    night. Names of machines and accounts, addresses, folders, private kernel parameters and
+    printed lines are left out.
     """
     # Imported here so that --help of all commands stays fast.
     from datetime import UTC, datetime  # noqa: PLC0415
 
     from schedperf.publish.pages.publish import publish  # noqa: PLC0415
 
+    if not paths and store is None:
+        raise click.UsageError("nothing to publish; name records, or a store by --store")
     now = datetime.now(UTC)
-    done = publish(
-        paths, out, now=now, public=public, update=update, bundles=bundles, base_url=base_url
-    )
-    _print(done, out)
+    if paths:
+        done = publish(
+            paths,
+            out,
+            now=now,
+            public=public,
+            update=update,
+            bundles=bundles,
+            base_url=base_url,
+            is_private=is_private,
+        )
+        _print(done, out)
+    if store is not None:
+        from schedperf.publish.dashboard.build import publish_lab  # noqa: PLC0415
+
+        built = publish_lab(
+            store,
+            out,
+            today=now.date(),
+            public=public,
+            is_private=is_private,
+            without_trees=without_trees,
+            base_url=base_url,
+        )
+        click.echo(f"{out / 'index.html'}: {built.written} files written")
+        if built.left_out:
+            click.echo(f"replaced private strings in {built.left_out} texts", err=True)
 
 
 def _print(published: "Published", out: Path) -> None:

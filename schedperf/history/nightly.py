@@ -8,7 +8,7 @@ only later nights are read. A step that the store knows is not decided again.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import NamedTuple
@@ -16,37 +16,30 @@ from typing import NamedTuple
 from msgspec import Struct
 from sqlalchemy import func, select
 
+from schedperf.history.follow_up import missing_requests
+from schedperf.history.questions.causes import EARLIEST, FOUND, LATEST
 from schedperf.history.questions.chains import read_chains
 from schedperf.history.questions.history import History, open_history
-from schedperf.history.questions.records import Night, Series
+from schedperf.history.questions.records import Series
 from schedperf.history.questions.records import Step as StoredStep
 from schedperf.history.questions.watched import better_of, read_services, to_watched
-from schedperf.history.store.decisions import Direction, Requested, StepChanged
+from schedperf.history.store.decisions import Direction, StepChanged
 from schedperf.history.store.directory import Directory, Say
-from schedperf.history.store.tables import INPUT, REQUEST
+from schedperf.history.store.tables import INPUT, SERIES
 from schedperf.history.store.watched import read_watched
 from schedperf.history.store.writer import writing
+from schedperf.history.suspects import Suspected, find_suspects
 from schedperf.history.watch.groups import group_steps
 from schedperf.history.watch.nights import continue_watch, watch_series
 from schedperf.history.watch.place import FEWEST_BEFORE
 from schedperf.history.watch.state import Update
 from schedperf.history.watch.steps import Step, StepKey, form_steps
-from schedperf.model.rows import digest_of
+from schedperf.model.comparison import Comparison
 
-# Boots per kernel after which a retest ends at the latest.
-_MOST_BOOTS = 16
-_REQUEST_DIGITS = 12
 # States in which people have to decide, and days after which they did not.
 _WAITING = ("reported", "answered")
 _STALE_DAYS = 90
 _DATE = 10
-
-
-class Suspected(Struct, frozen=True, kw_only=True):
-    """What was decided about a step, and its series."""
-
-    series: Series
-    step: StepChanged
 
 
 class Together(Struct, frozen=True, kw_only=True):
@@ -66,21 +59,27 @@ class Found(Struct, frozen=True, kw_only=True):
     stale: tuple[Suspected, ...]
 
 
-def watch_store(directory: Directory, say: Say) -> Found:
-    """Watch all series; store the steps that are new, and request a retest of each.
+def watch_store(directory: Directory, say: Say, comparisons: Collection[Comparison] = ()) -> Found:
+    """Watch all series; store the steps that are new, and request what steps need.
 
     Steps that were reported become stale after 90 days without a decision.
 
+    :param comparisons: of nights in the store; what they found in series that are too short for the
+        watch is suspected, too
     :raises InputError: the store cannot be read or written
     """
     # Another process must not find the same steps between reading and writing.
     with writing(directory, say) as writer, open_history(directory.folder) as history:
         watched = [*_watch(history)]
-        found = Found(new=_find_new(history, watched), stale=tuple(_find_stale(history)))
+        lasting = _find_new(history, watched)
+        found = Found(
+            new=(*lasting, *_suspect(history, watched, lasting, comparisons)),
+            stale=tuple(_find_stale(history)),
+        )
         new = [suspected for each in found.new for suspected in each.suspected]
         writer.commit([(each.step, None) for each in (*new, *found.stale)])
         # Also those that a kill left without a request.
-        writer.commit([(each, None) for each in _missing_requests(history)])
+        writer.commit([(each, None) for each in missing_requests(history)])
         # The last, since nights that are kept as watched are not watched again.
         writer.keep_watched({each.id: each.update for each in watched})
     return found
@@ -113,6 +112,29 @@ def _watch(history: History) -> Iterator[_Watched]:
                 convert(history.nights(series))
             )
         yield _Watched(number, series, update)
+
+
+def _suspect(
+    history: History,
+    watched: Iterable[_Watched],
+    lasting: Iterable[Together],
+    comparisons: Collection[Comparison],
+) -> Iterator[Together]:
+    """Yield what comparisons found in series of which the watch cannot judge yet."""
+    if comparisons:
+        decided = {each.series.key for together in lasting for each in together.suspected}
+        counted = _count_nights(history, watched)
+        for suspect in find_suspects(history, comparisons, counted, decided):
+            yield Together(suspected=(suspect,))
+
+
+def _count_nights(history: History, watched: Iterable[_Watched]) -> Mapping[str, int]:
+    """Return how many nights the watch has bet on since the last break, by the series' key."""
+    with history.database.transaction() as connection:
+        kept = read_watched(connection)
+        keys = {row.id: row.key for row in connection.execute(select(SERIES.c.id, SERIES.c.key))}
+    states = {**kept, **{each.id: each.update for each in watched}}
+    return {keys[number]: update.state.bets.nights for number, update in states.items()}
 
 
 def _find_new(history: History, watched: Iterable[_Watched]) -> tuple[Together, ...]:
@@ -199,7 +221,14 @@ def _decide(series: Series, step: Step, names: Mapping[int, str]) -> StepChanged
             f"lasting change, found on {names[alarm.found]}; began from {names[alarm.earliest]} "
             f"to {names[alarm.latest]} (95%)"
         ),
-        numbers={"nights_before": alarm.nights_before, "nights_after": alarm.nights_after},
+        numbers={
+            "nights_before": alarm.nights_before,
+            "nights_after": alarm.nights_after,
+            # Positions of nights: steps that share one are likely to have one cause.
+            EARLIEST: alarm.earliest,
+            LATEST: alarm.latest,
+            FOUND: alarm.found,
+        },
     )
 
 
@@ -208,35 +237,3 @@ def _direction(series: Series, *, rises: bool) -> Direction:
     if better == "unknown":
         return "higher" if rises else "lower"
     return "better" if rises == (better == "higher") else "worse"
-
-
-def _missing_requests(history: History) -> list[Requested]:
-    """Return requests for the suspected steps of which no retest was requested."""
-    with history.database.transaction() as connection:
-        query = select(REQUEST.c.step_id).where(REQUEST.c.kind == "retest")
-        requested = set(connection.execute(query).scalars())
-    series = {each.key: each for each in history.series()}
-    steps = [each for each in history.steps() if each.state == "suspected"]
-    return [
-        _request(each, series[each.series], history.nights(series[each.series], each.position))
-        for each in steps
-        if each.id not in requested
-    ]
-
-
-def _request(step: StoredStep, series: Series, nights: Sequence[Night]) -> Requested:
-    """Return a request to retest a step.
-
-    :param nights: of the series, from the step on
-    """
-    return Requested(
-        request=digest_of(["retest", step.id])[:_REQUEST_DIGITS],
-        kind="retest",
-        machine=series.machine_class,
-        reference=nights[0].reference_revision if nights else None,
-        new=(nights[0].revision if nights else "") or None,
-        job=series.workload,
-        step=step.id,
-        boots=_MOST_BOOTS,
-        why=f"suspected step of {series.name} since {step.night}",
-    )

@@ -47,7 +47,9 @@ OPTIONS = [
 # Each run takes a little longer than the one before.
 COUNT = "n=$(($(cat runs 2>/dev/null) + 1)); echo $n >runs"
 WORKLOAD = ["sh", "-c", f"{COUNT}; echo took $TOOK.$((n + 10)) {{group}}"]
-VALUES = ["-h", "--help", "--version", "@/etc/hostname", "", "x" * 10_000]
+# One that ends a parser, and none; the others take as long.
+FAST = ["-h", ""]
+SLOW = ["--help", "--version", "@/etc/hostname", "x" * 10_000]
 REGRESSION, TROUBLE, NOT_COMPARABLE = 1, 2, 4
 
 
@@ -104,7 +106,11 @@ def put(manifest: Any, place: Place, value: str) -> bytes:
 
 @pytest.mark.system
 @pytest.mark.xdist_group("hostile_manifest")
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: value[:9] or "empty")
+@pytest.mark.parametrize(
+    "value",
+    [*FAST, *(pytest.param(value, marks=pytest.mark.slow) for value in SLOW)],
+    ids=lambda value: value[:9] or "empty",
+)
 def test_no_text_of_a_manifest_ends_a_command_or_hides_the_regression(
     pair: Path, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -172,6 +172,13 @@ def _hook(arguments: Sequence[str], _source: bytes) -> Record:
     return {"status": called.status, "stdout": called.stdout, "stderr": called.stderr}
 
 
+def _find_programs(arguments: Sequence[str], _source: bytes) -> Record:
+    """Return those of the programs of workloads that do not exist, as ``missing``."""
+    # The recorder of a boot runs in this directory.
+    paths = {each: str(Path("/", each)) if "/" in each else each for each in arguments}
+    return {"missing": [each for each in arguments if shutil.which(paths[each]) is None]}
+
+
 def _claim(arguments: Sequence[str], _source: bytes) -> Record:
     """Reserve this machine for a session; the claim survives boots.
 
@@ -438,6 +445,7 @@ _VERBS: Mapping[str, Callable[[Sequence[str], bytes], Record]] = {
     "space": _check_space,
     "settle": _settle,
     "hook": _hook,
+    "programs": _find_programs,
     "claim": _claim,
     "release": _release,
     "start": _start,

@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf_collectors.boots import agent, unit
@@ -36,8 +36,10 @@ from schedperf_collectors.boots.state import (
     FOLDER,
     OVER,
     PREPARE,
+    RECORD,
     STATE,
     STATE_VERSION,
+    JobState,
     KernelState,
     State,
     Store,
@@ -45,7 +47,7 @@ from schedperf_collectors.boots.state import (
     is_folder,
 )
 from schedperf_collectors.boots.target import Here, There, own_archive
-from schedperf_collectors.contract import format_template, point_key
+from schedperf_collectors.contract import PLACEHOLDER, format_template
 from schedperf_collectors.machine.errors import (
     TRY_AGAIN,
     Interrupted,
@@ -79,8 +81,27 @@ _STOPS_WITHIN_S = 180.0
 _LOOK_AGAIN_S = 0.2
 
 
+@dataclass(frozen=True)
+class PlannedJob:
+    """A benchmark that each boot records.
+
+    :param name: that in the file of --jobs; "" without a file
+    :param options: options besides those of all jobs
+    :param recorded_as: the command that records only this job
+    :param request: what is recorded, without the commit of a kernel
+    """
+
+    name: str
+    options: Sequence[str]
+    recorded_as: Sequence[str]
+    request: Request
+
+
 def start(
-    options: argparse.Namespace, arguments: Sequence[str], request: Request, names: list[str]
+    options: argparse.Namespace,
+    arguments: Sequence[str],
+    jobs: Sequence[PlannedJob],
+    names: list[str],
 ) -> int:
     """Start a recording over several boots, and run it; return its exit status.
 
@@ -88,21 +109,23 @@ def start(
 
     :param options: the parsed options
     :param arguments: all options as given
-    :param request: what each boot records, without the commit of a kernel
+    :param jobs: what each boot records, in this order; at least one
     :param names: names of the settings that each boot records; empty if there is only one
     :raises RecordError: it cannot start or continue, or has not recorded all boots
     """
-    _check(options, arguments, request.template)
+    _check(options, arguments, jobs[0].request.template)
     target: Target = Here() if options.resume else There(parse_host(options.on))
     with signals:
-        state = _new_state(options, arguments, request.template, names)
+        state = _new_state(options, arguments, jobs, names)
         folder = _folder(state)
         _refuse_unfinished(folder, state)
-        _check_bundles(state, request, force=options.force)
+        _check_bundles(state, [job.request for job in jobs], force=options.force)
         analysis = _analysis(options.ask_fd, quiet=options.quiet)
         if options.retest is not None and analysis is not None:
-            points = [point_key(dict(point)) for point in request.points]
-            state.retest = begin_retest(analysis, options, request.template, points)
+            requests = [job.request for job in jobs]
+            state.retest, job = begin_retest(analysis, options, requests)
+            # Only the workload of the result is recorded.
+            state.jobs = [state.jobs[job]]
             state.boots = state.retest.looks[-1]
         _contact(target)
         _write_first(folder, state)
@@ -261,6 +284,11 @@ def _refuse_guests(
             f"--retest: cannot be combined with --boot {GUESTS}; omit --boot, or record a fixed "
             "number of boots with --boots"
         )
+    if options.jobs is not None:
+        raise RecordError(
+            f"--jobs: cannot be combined with --boot {GUESTS}, because guests record one command "
+            "per boot; give a command after --"
+        )
     for name in ("feature", "setup", "teardown", "service"):
         if getattr(options, name):
             raise RecordError(
@@ -288,7 +316,10 @@ def _refuse_guests(
 
 
 def _new_state(
-    options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str], names: list[str]
+    options: argparse.Namespace,
+    arguments: Sequence[str],
+    jobs: Sequence[PlannedJob],
+    names: list[str],
 ) -> State:
     output = str(Path(options.output).absolute())
     if is_folder(options.output):
@@ -310,8 +341,15 @@ def _new_state(
         ],
         boots=options.boots or BOOTS,
         options=without_boots(arguments),
-        recorded_as=options.recorded_as,
-        command=list(command),
+        jobs=[
+            JobState(
+                name=job.name,
+                options=list(job.options),
+                command=list(job.request.template),
+                recorded_as=list(job.recorded_as),
+            )
+            for job in jobs
+        ],
         is_design=bool(names),
         settings=names,
         output=output,
@@ -337,7 +375,7 @@ def _program(path: str | None) -> str | None:
     return None if path is None else str(Path(path).absolute())
 
 
-def _check_bundles(state: State, request: Request, *, force: bool) -> None:
+def _check_bundles(state: State, requests: Sequence[Request], *, force: bool) -> None:
     """Check the bundles to write, and read the kernels of those to which boots are added.
 
     :raises RecordError: a new bundle cannot be written, or boots cannot be added to an existing one
@@ -347,7 +385,8 @@ def _check_bundles(state: State, request: Request, *, force: bool) -> None:
         for name in state.bundles(index):
             path, reason = output_path(state, name), None
             if state.is_append and path.exists():
-                existing = examine_same(path, replace(request, source=source), Progress())
+                for request in requests:
+                    existing = examine_same(path, replace(request, source=source), Progress())
                 kernel.identity = _kernel_of(existing, kernel)
                 reason = existing.manifest.get("incomplete_reason")
             else:
@@ -473,6 +512,7 @@ def _prepare(target: Target, state: State) -> None:
     target.act("space")
     target.act("claim", state.session, who, free)
     examination = _examine(target, state)
+    _check_programs(target, state)
     for index in range(len(state.kernels)):
         for name in state.bundles(index):
             path = output_path(state, name)
@@ -484,6 +524,24 @@ def _prepare(target: Target, state: State) -> None:
     state.hook = examination.hook
     state.default = examination.default
     state.phase = CHOOSE
+
+
+def _check_programs(target: Target, state: State) -> None:
+    """Check that the programs of all jobs exist on the target.
+
+    :raises RecordError: a program does not exist
+    :raises Unreachable: the target does not answer
+    """
+    for job in state.jobs:
+        # The values of placeholders are known to the recorder of the boot.
+        if PLACEHOLDER.search(job.command[0]):
+            continue
+        if target.act("programs", job.command[0])["missing"]:
+            where = f"--jobs: job {job.name}: " if job.name else ""
+            raise RecordError(
+                f"{where}{job.command[0]}: no such program on {target.name}; install it there or "
+                "give its path"
+            )
 
 
 def _abandon(folder: Path, target: Target, state: State) -> None:
@@ -582,6 +640,7 @@ def _conclude(state: State) -> int:
     names = [name for index in range(len(state.kernels)) for name in state.bundles(index)]
     paths = [str(path) for path in (output_path(state, name) for name in names) if path.exists()]
     kept = f"finished runs are in {', '.join(paths)}" if paths else "no run was finished"
+    said += state.failures()
     if said:
         raise RecordError(
             f"{'; '.join(said)} ({len(state.done)} of {len(state.plan)} boots recorded); {kept}",
@@ -650,8 +709,22 @@ def _describe(state: State, folder: Path) -> Iterator[str]:
         made = state.made(index)
         gave_up = f"; {kernel.gave_up}" if kernel.gave_up else ""
         yield f"{kernel.name} ({kernel.release}): {made} of {state.boots} boots{gave_up}"
+    yield from _describe_jobs(state)
     if state.ended is not None:
         yield f"ended: {state.ended}"
+
+
+def _describe_jobs(state: State) -> Iterator[str]:
+    """Yield which job is recorded, what failed, and how long the other boots will take."""
+    if state.phase == RECORD and len(state.jobs) > 1:
+        name = state.jobs[state.job].name
+        yield f"boot {state.next + 1}: job {state.job + 1} of {len(state.jobs)} ({name})"
+    yield from state.failures()
+    left = len(state.plan) - len(state.done)
+    if state.boot_s is not None and state.phase != OVER and left and state.retest is None:
+        minutes = round(state.boot_s * left / 60)
+        took = f"the last boot took {state.boot_s / 60:.0f} min"
+        yield f"about {minutes // 60} h {minutes % 60:02} min left ({took})"
 
 
 def _asked_to_stop(stop: Path) -> str | None:

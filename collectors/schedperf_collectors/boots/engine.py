@@ -115,7 +115,11 @@ class Engine:
         self._at_end = at_end
         self._judge = judge or Judge(None)
         self._settled_by: float | None = None
+        # Boot id of the boot that has finished; its later jobs do not wait for an idle machine.
+        self._settled_in: str | None = None
         self._running_since: float | None = None
+        # When this program began the running boot; None if another one did.
+        self._began: float | None = None
         self._finishing: str | None = None
         self._is_in_old_boot = False
 
@@ -169,7 +173,7 @@ class Engine:
         name = self.state.booted_name()
         if not self._reach(lambda: self._target.act("finish"))["is_running"]:
             job = self._look()["job"]
-            return bool(job["id"] == name and job["status"] == 0)
+            return bool(job["id"] == name and job["status"] == 0 and self._is_last_job)
         if self._finishing != name:
             self._finishing = name
             self._say(f"{self._where()}: finishing the running run; `ab stop --now` ends it")
@@ -191,6 +195,10 @@ class Engine:
     def _kernel(self) -> KernelState:
         return self.state.kernels[self.state.plan[self.state.next].kernel]
 
+    @property
+    def _is_last_job(self) -> bool:
+        return self.state.job + 1 == len(self.state.jobs)
+
     def continue_command(self) -> str:
         """Return the command that continues the recording, or completes a requested stop."""
         action = "continue" if self._asked_to_stop() is None else "stop"
@@ -200,6 +208,13 @@ class Engine:
         state = self.state
         planned = state.plan[state.next]
         return f"boot {state.next + 1} of {len(state.plan)} ({state.kernels[planned.kernel].name})"
+
+    def _what(self) -> str:
+        """Return which job is recorded; "" if there is only one."""
+        state = self.state
+        if len(state.jobs) == 1:
+            return ""
+        return f" {state.jobs[state.job].name} (job {state.job + 1} of {len(state.jobs)})"
 
     # Choosing and booting
 
@@ -215,9 +230,11 @@ class Engine:
         index = state.next
         while index < len(state.plan) and state.kernels[state.plan[index].kernel].gave_up:
             index += 1
+        job = state.job if index == state.next else 0
         if index == len(state.plan):
             is_whole = len(alive) == len(state.kernels)
-            self._go(SEAL, next=index, status=0 if is_whole else DOES_NOT_BOOT)
+            status = DOES_NOT_BOOT if not is_whole else 1 if state.failures() else 0
+            self._go(SEAL, next=index, job=job, status=status)
             return
         cap = most_boots(len(state.kernels), state.boots)
         if state.started >= cap:
@@ -227,7 +244,8 @@ class Engine:
             self._end(f"{HOLD} exists", 1)
             return
         self._reach(lambda: self._target.act("space"))
-        self._go(ARM, next=index)
+        self._began = time.monotonic()
+        self._go(ARM, next=index, job=job)
 
     def _are_boots_needed(self) -> bool:
         """Return whether a retest goes on; if it does not, plan no more boots, or end.
@@ -413,11 +431,33 @@ class Engine:
         elif job["state"] == "lost":
             self._repeat("the recorder was killed, or the machine lost power")
         elif job["status"] == 0:
-            self._go(FETCH)
+            self._end_job()
         elif job["status"] > _BY_SIGNAL or job["status"] < 0:
             self._repeat("the recorder was interrupted")
         else:
-            self._end(f"{self._where()}: the recording failed: {job['text']}", 1)
+            self._fail_job(_printable(job["text"]))
+
+    def _end_job(self, **changes: Any) -> None:
+        """Go on with the next job of this boot, if any."""
+        if self._is_last_job:
+            self._go(FETCH, **changes)
+        else:
+            self._go(RECORD, job=self.state.job + 1, **changes)
+
+    def _fail_job(self, reason: str) -> None:
+        """Note that a job could not be recorded; end if none of this boot could be."""
+        state = self.state
+        jobs = list(state.jobs)
+        job = jobs[state.job]
+        jobs[state.job] = dataclasses.replace(job, failed=[*job.failed, state.next], problem=reason)
+        failed = f"{self._where()}: the recording{self._what()} failed: {reason}"
+        if self._is_last_job and all(state.next in each.failed for each in jobs):
+            self._end(failed, 1)
+            return
+        bundles = state.bundles(state.plan[state.next].kernel)
+        self._reach(lambda: self._target.act("recover", *bundles))
+        self._say(failed)
+        self._end_job(jobs=jobs)
 
     def _let_run(self) -> None:
         """Wait until the next poll of the recorder, a request to stop, or a signal."""
@@ -441,15 +481,17 @@ class Engine:
 
         Before False is returned, wait ``_POLL_S``. With ``settle_s`` 0, return at once.
         """
-        if self.state.settle_s == 0:
+        if self.state.settle_s == 0 or self._settled_in == self.state.before:
             return True
         if self._settled_by is None:
             self._settled_by = time.monotonic() + self.state.settle_s
         now = self._reach(lambda: self._target.act("settle"))
-        if not now["is_starting"] and now["busy"] < _IDLE:
-            return True
-        if time.monotonic() > self._settled_by:
-            self._say(f"{self._where()}: not idle within {self.state.settle_s} s after the boot")
+        is_late = time.monotonic() > self._settled_by
+        if is_late or (not now["is_starting"] and now["busy"] < _IDLE):
+            self._settled_in = self.state.before
+            if is_late:
+                limit = f"{self.state.settle_s} s after the boot"
+                self._say(f"{self._where()}: not idle within {limit}")
             return True
         signals.wait(_POLL_S)
         return False
@@ -457,7 +499,9 @@ class Engine:
     def _start(self, name: str) -> None:
         state = self.state
         planned = state.plan[state.next]
-        turn = f"{state.session},{planned.round},{state.attempt * MOST_RUNS}"
+        own = state.jobs[state.job]
+        number = state.attempt * len(state.jobs) + state.job
+        turn = f"{state.session},{planned.round},{number * MOST_RUNS}"
         factor = ["--factor", f"kernel={self._kernel.name}"] if state.is_design else []
         known = {"kexec": "kexec", **dict.fromkeys(COLD, "cold")}.get(state.hook)
         method = [] if known is None else ["--set", f"host.boot={known}"]
@@ -471,6 +515,7 @@ class Engine:
             "bundles": state.bundles(planned.kernel),
             "options": [
                 *state.options,
+                *own.options,
                 *method,
                 *factor,
                 "-q",
@@ -479,11 +524,11 @@ class Engine:
                 "--turn",
                 turn,
                 "--recorded-as",
-                json.dumps(state.recorded_as),
+                json.dumps(own.recorded_as),
             ],
-            "command": state.command,
+            "command": own.command,
         }
-        self._say(f"{self._where()}: recording")
+        self._say(f"{self._where()}: recording{self._what()}")
         self._running_since = None
         self._reach(lambda: self._target.act("start", source=json.dumps(job).encode()))
 
@@ -491,7 +536,8 @@ class Engine:
         self._copy(self.state.plan[self.state.next].kernel)
         self._say(f"{self._where()}: done")
         state = self.state
-        self._go(CHOOSE, done=[*state.done, state.next], next=state.next + 1)
+        took_s = None if self._began is None else time.monotonic() - self._began
+        self._go(CHOOSE, done=[*state.done, state.next], next=state.next + 1, job=0, boot_s=took_s)
 
     def _copy(self, kernel: int) -> None:
         for name in self.state.bundles(kernel):
@@ -517,8 +563,9 @@ class Engine:
             names = state.bundles(index)
             if made == state.boots:
                 # Boots that were missing before stay so.
+                lost = "; ".join(state.failures(index)) or None
                 before = itertools.chain(state.kernels[index].incomplete, itertools.repeat(None))
-                reasons.update(zip(names, before))
+                reasons.update((name, lost or reason) for name, reason in zip(names, before))
             else:
                 reason = f"{why} after {made} of {state.boots} boots"
                 reasons.update(dict.fromkeys(names, reason))

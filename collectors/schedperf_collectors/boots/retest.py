@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedperf_collectors.contract import format_template
+from schedperf_collectors.contract import format_template, point_key
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.analysis import CONTINUE, LOST, Analysis
+from schedperf_collectors.recorder.request import Request
 
 _KERNELS = 2
 
@@ -70,12 +71,11 @@ def check_retest(options: argparse.Namespace) -> None:
 
 
 def begin_retest(
-    analysis: Analysis, options: argparse.Namespace, command: Sequence[str], points: Sequence[str]
-) -> RetestState:
-    """Ask for the plan of a retest.
+    analysis: Analysis, options: argparse.Namespace, requests: Sequence[Request]
+) -> tuple[RetestState, int]:
+    """Ask for the plan of a retest; return it, and the index of the request to record.
 
-    :param command: the workload, with placeholders
-    :param points: canonical texts of the points
+    :param requests: what the boots can record, at least one
     :raises RecordError: the analysis refuses, e.g. because the machine cannot reproduce the change
     """
     sources = dict(options.source)
@@ -85,8 +85,13 @@ def begin_retest(
         store=options.store,
         result=options.result,
         underpowered=options.underpowered,
-        workload=format_template(command),
-        points=points,
+        jobs=[
+            {
+                "workload": format_template(request.template),
+                "points": [point_key(dict(point)) for point in request.points],
+            }
+            for request in requests
+        ],
         owner=str(Path(options.output).absolute()),
         kernels=[
             {"release": release, "commit": (sources.get(name) or {}).get("commit")}
@@ -95,11 +100,12 @@ def begin_retest(
     )
     if answer["answer"] != CONTINUE:
         raise RecordError(answer["text"])
-    return RetestState(
+    retest = RetestState(
         plan=json.dumps(answer["plan"]),
         request=json.dumps(answer["request"]),
         looks=[boots for boots, _ in answer["plan"]["looks"]],
     )
+    return retest, answer["job"]
 
 
 class Judge:

@@ -22,9 +22,9 @@ from schedperf_collectors.boots.retest import RetestState
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.kernel_files import Identity
 from schedperf_collectors.machine.new_files import write_durably
-from schedperf_collectors.recorder.boot_options import HOST, NAME, RELEASE
+from schedperf_collectors.recorder.boot_options import HOST, MOST_JOBS, NAME, RELEASE
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 STATE = "state.json"
 # In the directory of the -o option.
 FOLDER = "ab.boots"
@@ -71,6 +71,26 @@ class KernelState:
 
 
 @dataclass
+class JobState:
+    """One benchmark of the recording.
+
+    :param name: that in the file of --jobs; "" for the only one, which has no file
+    :param options: options for the recorder besides those of all jobs
+    :param command: the workload, with placeholders
+    :param recorded_as: the command that the user gave, or that records only this job
+    :param failed: planned boots in which it could not be recorded
+    :param problem: why it could not be recorded in the last of them; None if it always could
+    """
+
+    name: str
+    options: list[str]
+    command: list[str]
+    recorded_as: list[str] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    problem: Optional[str] = None
+
+
+@dataclass
 class State:
     """The state of the whole recording.
 
@@ -79,7 +99,7 @@ class State:
     :param hook: name of the boot hook; in the phase PREPARE also ``auto``
     :param boots: planned boots of each kernel
     :param options: options for the recorder in each boot, see :func:`without_boots`
-    :param command: the workload, with placeholders
+    :param jobs: what each boot records, in this order
     :param is_design: each boot records several settings (kernel x setting)
     :param settings: names of the settings; empty if there is only one
     :param is_append: boots are added to the bundles that exist
@@ -98,7 +118,8 @@ class State:
     :param before: boot id before the requested boot; while recording, that of the running boot
     :param ended: why it ended before all boots, or what the user must do; None otherwise
     :param status: exit status of the command
-    :param recorded_as: the command that the user gave
+    :param job: index of the job that this boot records now, or that it records first
+    :param boot_s: how long the last boot took until its bundles were copied, s; None if unknown
     :param retest: decides how many of the boots are made; None to make all
     """
 
@@ -109,7 +130,7 @@ class State:
     kernels: list[KernelState]
     boots: int
     options: list[str]
-    command: list[str]
+    jobs: list[JobState]
     is_design: bool
     settings: list[str]
     output: str
@@ -127,8 +148,9 @@ class State:
     before: str = ""
     ended: Optional[str] = None
     status: int = 0
-    recorded_as: list[str] = field(default_factory=list)
     is_append: bool = False
+    job: int = 0
+    boot_s: Optional[float] = None
     retest: Optional[RetestState] = None
 
     @property
@@ -144,8 +166,23 @@ class State:
         return sum(self.plan[number].kernel == kernel for number in self.done)
 
     def booted_name(self) -> str:
-        """Return the id of this attempt's recording."""
-        return f"{self.session}-{self.attempt}"
+        """Return the id of the recording of a job in this attempt."""
+        return f"{self.session}-{self.attempt}-{self.job}"
+
+    def failures(self, kernel: int | None = None) -> list[str]:
+        """Return which jobs could not be recorded in which number of boots, one text per job.
+
+        :param kernel: index of the kernel; None for all
+        """
+        texts = []
+        for job in self.jobs:
+            failed = [each for each in job.failed if kernel in {None, self.plan[each].kernel}]
+            if failed:
+                boots = self.boots if kernel is not None else len(self.plan)
+                texts.append(
+                    f"{job.name}: not recorded in {len(failed)} of {boots} boots ({job.problem})"
+                )
+        return texts
 
     def bundles(self, kernel: int) -> list[str]:
         """Return the names of a kernel's bundles, without suffix: one per setting.
@@ -220,6 +257,7 @@ def _check(state: State) -> None:
     if not 1 <= len(state.kernels) <= 64 or not 1 <= state.boots <= 10_000:  # noqa: PLR2004
         raise ValueError("number of kernels or boots out of range")
     _check_kernels(state)
+    _check_jobs(state)
     _check_progress(state)
     _check_retest(state.retest)
     _check_texts(state)
@@ -245,6 +283,19 @@ def _check_kernels(state: State) -> None:
         _match(NAME, setting, "name of a setting")
 
 
+def _check_jobs(state: State) -> None:
+    if not 1 <= len(state.jobs) <= MOST_JOBS or not 0 <= state.job < len(state.jobs):
+        raise ValueError("number of jobs, or job, out of range")
+    for job in state.jobs:
+        if job.name or len(state.jobs) > 1:
+            _match(NAME, job.name, "name of a job")
+        _check_printable(job.problem, "problem")
+        if not job.command:
+            raise ValueError("command: no words")
+        if any(not 0 <= number < len(state.plan) for number in job.failed):
+            raise ValueError("failed: planned boot out of range")
+
+
 def _check_progress(state: State) -> None:
     planned = len(state.plan)
     if not 0 <= state.next < planned + (state.phase not in _OF_ONE_BOOT):
@@ -255,6 +306,7 @@ def _check_progress(state: State) -> None:
         raise ValueError("done: a boot is there twice")
     for name in ("attempt", "started", "status", "settle_s", "boot_limit_s"):
         _check_range(getattr(state, name), name)
+    _check_range(state.boot_s or 0.0, "boot_s")
 
 
 def _check_retest(retest: RetestState | None) -> None:
@@ -281,8 +333,9 @@ def _check_texts(state: State) -> None:
     _check_printable(state.before, "before")
     if not state.output.startswith("/"):
         raise ValueError("output: not an absolute path")
-    words = [*state.options, *state.command, state.output, state.hook]
-    words += state.recorded_as
+    words = [*state.options, state.output, state.hook]
+    for job in state.jobs:
+        words += [*job.options, *job.command, *job.recorded_as]
     if any("\0" in word for word in [*words, state.power or "", state.console or ""]):
         raise ValueError("a text has a zero byte")
     if state.owner is not None and (

@@ -35,6 +35,7 @@ from schedperf_collectors.recorder.captures import (
     choose,
 )
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
+from schedperf_collectors.recorder.jobs import Job, read_jobs, without_jobs
 from schedperf_collectors.recorder.journal import describe_left_over
 from schedperf_collectors.recorder.journal_folder import journal_folder
 from schedperf_collectors.recorder.looks import Looks
@@ -117,9 +118,7 @@ def _run(arguments: Sequence[str]) -> None:
     options.recorded_as = options.recorded_as or words
     if name == "ab" and _boots_kernels(options):
         names = _check_boots(options)
-        # The commit of each kernel is checked when that kernel is booted.
-        request = _request(argparse.Namespace(**{**vars(options), "source": None}), command)
-        boots.start(options, before, request, names)
+        boots.start(options, before, _planned_jobs(options, before, command), names)
         return
     adopt_orphans()
     if name == "ab":
@@ -229,6 +228,40 @@ def _check_boots(options: argparse.Namespace) -> list[str]:
     if not (options.setup or options.service or options.feature or options.teardown):
         return []
     return [str(setting.name) for setting in read_settings(options)]
+
+
+def _planned_jobs(
+    options: argparse.Namespace, before: Sequence[str], command: Sequence[str]
+) -> Sequence[boots.PlannedJob]:
+    """Return what each boot records: the command, or the jobs of a file.
+
+    :raises RecordError: there is neither or both, or a job is invalid
+    """
+    if options.jobs is None:
+        return [boots.PlannedJob("", [], options.recorded_as, _request_of_boot(options, command))]
+    if command or options.point:
+        other, instead = ("--point", "points") if options.point else ("a command after --", "run")
+        raise RecordError(f"--jobs: cannot be combined with {other}; write {instead} in the file")
+    return [_planned_job(job, options, before) for job in read_jobs(options.jobs)[1]]
+
+
+def _planned_job(job: Job, options: argparse.Namespace, before: Sequence[str]) -> boots.PlannedJob:
+    parser = make_parser("ab", "schedperf")
+    own = parser.parse_args([*before, *job.options])
+    own.runs = own.runs or RUNS
+    try:
+        _choose(own)
+        request = _request_of_boot(own, job.command)
+    except RecordError as error:
+        raise RecordError(f"--jobs: job {job.name}: {error}", error.exit_status) from error
+    name = options.recorded_as[:2]
+    words = [*name, *without_jobs(without_added(before)), *job.options, "--", *job.command]
+    return boots.PlannedJob(job.name, job.options, words, request)
+
+
+def _request_of_boot(options: argparse.Namespace, command: Sequence[str]) -> Request:
+    # The commit of each kernel is checked when that kernel is booted.
+    return _request(argparse.Namespace(**{**vars(options), "source": None}), command)
 
 
 def _warn_of_left_over(progress: Progress) -> None:

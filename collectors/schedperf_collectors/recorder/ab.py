@@ -126,13 +126,17 @@ def _prepare(session: Session, sides: Sequence[Side]) -> None:
     """
     hosts = [capture_host(session, side) for side in sides]
     treatment = _treatment(session, [host[0] for host in hosts])
-    begun = [(side, host) for side, host in zip(sides, hosts) if not side.has_boot(read_boot_id())]
-    others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
-    shared = capture_boots(session, os.getpid(), others) if begun else []
+    boot_id = read_boot_id()
+    names = [collector.name for collector in session.chosen.boot]
+    missing = [[name for name in names if name not in side.captured(boot_id)] for side in sides]
+    others = [name for name in names if name != HOST and any(name in each for each in missing)]
+    shared = capture_boots(session, os.getpid(), others) if others else []
     for side in sides:
         side.treatment = treatment
-    for side, host in begun:
-        session.store_boot(side, [*host, *shared])
+    for side, host, lacking in zip(sides, hosts, missing):
+        captures = [each for each in shared if each.collector.name in lacking]
+        if lacking:
+            session.store_boot(side, [*(host if HOST in lacking else ()), *captures])
 
 
 def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:

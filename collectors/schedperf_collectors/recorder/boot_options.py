@@ -14,6 +14,8 @@ BOOTS = 4
 BOOT_LIMIT_S = 900.0
 SETTLE_S = 120
 _MOST_BOOTS = 1000
+# Runs of each job of each boot have orders of their own, of at most 12 digits.
+MOST_JOBS = 100
 # A name is also part of a file's name; uname limits a release to 64 characters.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
 _RELEASE = r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63}"
@@ -48,6 +50,12 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
         type=_boots,
         metavar="N",
         help=f"Boot each kernel N times, alternately.  [default: {BOOTS}]",
+    )
+    add(
+        "--jobs",
+        metavar="FILE",
+        help="Record in each boot the benchmarks of this file, instead of one command after --: "
+        "[[job]] tables in TOML or JSON, with name, run, points, runs ... (see docs/kernels.md).",
     )
     add(
         "--boot",
@@ -102,8 +110,8 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
 
 # Options of `ab` that are valid only with --kernel.
 OF_BOOTS = (
-    "kernel", "boots", "boot", "on", "resume", "boot_limit", "settle", "retest", "store", "result",
-    "underpowered", "power", "console",
+    "kernel", "boots", "jobs", "boot", "on", "resume", "boot_limit", "settle", "retest", "store",
+    "result", "underpowered", "power", "console",
 )  # fmt: skip
 
 

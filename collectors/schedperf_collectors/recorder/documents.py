@@ -135,16 +135,23 @@ class Documents:
         """
         before = list(old) if isinstance(old, list) else []
         this = {"command": list(self._request.recorded_as), "programs": self._programs}
-        last = before[-1] if before and isinstance(before[-1], dict) else {}
-        if self._request.turn is None or any(last.get(key) != this[key] for key in this):
+        same = [i for i, each in enumerate(before) if _is_same(each, this)]
+        if self._request.turn is None or not same:
             return [*before, {**this, "minutes": minutes}]
-        spent = last.get("minutes")
+        spent = before[same[-1]].get("minutes")
         if isinstance(spent, (int, float)) and minutes is not None:
             minutes = round(spent + minutes, 2)
-        return [*before[:-1], {**this, "minutes": minutes}]
+        # Each boot records the jobs of a file in turn.
+        before[same[-1]] = {**this, "minutes": minutes}
+        return before
 
     def _factors(self, side: Side) -> Mapping[str, str]:
         return {**self._request.factors, **side.factors}
+
+
+def _is_same(recording: object, this: Mapping[str, object]) -> bool:
+    """Return whether an earlier recording has this command and these programs."""
+    return isinstance(recording, dict) and all(recording.get(key) == this[key] for key in this)
 
 
 def _round(planned: PlannedRun, turn: Turn | None) -> int | None:

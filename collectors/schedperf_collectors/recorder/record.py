@@ -8,6 +8,7 @@ import functools
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,19 +114,21 @@ def record(
             side.environment = functools.partial(machine.with_setting, target.setting)
 
         def prepare() -> None:
-            if not side.has_boot(read_boot_id()):
-                session.store_boot(side, _capture_boots(session, side))
+            captured = side.captured(read_boot_id())
+            names = [each.name for each in session.chosen.boot if each.name not in captured]
+            if names:
+                session.store_boot(side, _capture_boots(session, side, names))
             if looks is not None:
                 looks.check_host(side.writer.names.partial, request.vary, read_boot_id())
 
         session.execute(plan, prepare)
 
 
-def _capture_boots(session: Session, side: Side) -> list[Captured]:
-    if side.setup is None and side.service is None:
-        return capture_boots(session, os.getpid())
+def _capture_boots(session: Session, side: Side, names: Sequence[str]) -> list[Captured]:
+    if HOST not in names or (side.setup is None and side.service is None):
+        return capture_boots(session, os.getpid(), names)
     # host.json describes a process that has run the setup, while the service runs.
-    others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
+    others = [name for name in names if name != HOST]
     return [*capture_host(session, side), *capture_boots(session, os.getpid(), others)]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
+from schedperf_collectors.contract import boot_folder
 from schedperf_collectors.recorder.bundle import BundleWriter, Existing
 from schedperf_collectors.recorder.captures import Captured, Options
 from schedperf_collectors.recorder.plan import CLEAN, INSTRUMENTED, PlannedRun, Point, Turn
@@ -123,12 +124,19 @@ class Side:
             self.failed += run.discarded is None and not run.outcome.succeeded
             self.discarded += run.discarded is not None
 
-    def has_boot(self, boot_id: str) -> bool:
-        """Return whether the bundle to which runs are added has captures of this boot.
-
-        False for a new bundle.
-        """
-        return self.existing is not None and boot_id in self.existing.boots
+    def captured(self, boot_id: str) -> frozenset[str]:
+        """Return the collectors whose captures of this boot the bundle to add to has already."""
+        if self.existing is None or boot_id not in self.existing.boots:
+            return frozenset()
+        folder = boot_folder(self.existing.boots[boot_id])
+        runs = f"{folder}/runs/"
+        entries = self.existing.manifest["captures"]
+        paths = ((str(each.get("collector")), str(each.get("path"))) for each in entries)
+        return frozenset(
+            name
+            for name, path in paths
+            if f"{path}/".startswith(f"{folder}/") and not path.startswith(runs)
+        )
 
 
 @dataclass(frozen=True)

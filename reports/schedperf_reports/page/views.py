@@ -8,14 +8,14 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -102,7 +102,13 @@ def environment() -> Environment:
 def _finalize(value: object) -> object:
     # Every expression of a template passes here before it is escaped; Markup objects come from
     # macros or from this module.
-    return value if isinstance(value, Markup) else clean(str(value), limit=LONGEST_TEXT)
+    return value if isinstance(value, Markup) else _escape(str(value))
+
+
+# Thousands of pages and rows repeat the same few texts.
+@lru_cache(maxsize=16_384)
+def _escape(text: str) -> Markup:
+    return escape(clean(text, limit=LONGEST_TEXT))
 
 
 def read_template(name: str) -> str:

@@ -15,7 +15,7 @@ from schedperf.history.questions.noise import WEEK
 from schedperf.history.questions.records import Series, Step, StepChange
 
 # Nights on each side that show whether another machine moved, too.
-_MOST_NIGHTS = 30
+MOST_NIGHTS = 30
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -88,5 +88,5 @@ def _change_at(
     measured = [index for index, value in enumerate(levels.values) if value is not None]
     split = bisect_left(measured, position, key=lambda index: nights[index].position)
     return levels.compare(
-        measured[max(0, split - _MOST_NIGHTS) : split], measured[split : split + _MOST_NIGHTS]
+        measured[max(0, split - MOST_NIGHTS) : split], measured[split : split + MOST_NIGHTS]
     )

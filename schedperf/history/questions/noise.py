@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from schedperf.history.questions.history import History
@@ -113,6 +114,48 @@ def sd_between_nights(values: Sequence[float]) -> float | None:
     largest = _MOST_SDS * MAD_TO_SD * median(sizes) or math.inf
     squares = [min(size, largest) ** 2 for size in sizes]
     return math.sqrt(math.fsum(squares) / (2 * len(squares)))
+
+
+def noises_of(values: Sequence[npt.NDArray[np.float64]]) -> list[float | None]:
+    """Return the standard deviation between the nights of many series, up to rounding errors.
+
+    It is that of :func:`sd_between_nights`; series of one length are computed together.
+
+    :param values: of each series, shape (nights,), without NaN
+    """
+    by_size: dict[int, list[int]] = {}
+    for index, each in enumerate(values):
+        by_size.setdefault(len(each), []).append(index)
+    found: list[float | None] = [None] * len(values)
+    for size, indexes in by_size.items():
+        if size < FEWEST:
+            continue
+        sizes = np.abs(np.diff(np.stack([values[index] for index in indexes])))
+        largest = _MOST_SDS * MAD_TO_SD * np.median(sizes, axis=1, keepdims=True)
+        largest[largest == 0.0] = math.inf
+        mean = np.mean(np.minimum(sizes, largest) ** 2, axis=1)
+        for index, square in zip(indexes, mean.tolist(), strict=True):
+            found[index] = math.sqrt(square / 2.0)
+    return found
+
+
+def smallest_steps(
+    sd: npt.NDArray[np.float64],
+    after: int,
+    nights: npt.NDArray[np.float64],
+    *,
+    is_log: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float64]:
+    """Return the smallest step that each series shows in some nights (power 80%).
+
+    :param sd: standard deviation between nights, shape (series,); NaN if unknown
+    :param after: nights after the step
+    :param nights: nights before it, shape (series,)
+    :return: fractions where ``is_log`` is true, else in the unit; NaN if unknown
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = least_detectable(sd * np.sqrt(1.0 / after + 1.0 / nights), nights - 1.0)
+    return np.where(is_log, np.expm1(step), step)
 
 
 def _smallest(sd: float | None, after: int, nights: int, *, is_log: bool) -> float | None:

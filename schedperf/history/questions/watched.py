@@ -61,16 +61,21 @@ def to_watched(
         )
         last = position
     return WatchedSeries(
-        key=SeriesKey(
-            machine_class=series.machine_class,
-            tree=series.tree,
-            workload=series.workload,
-            point=series.point,
-            metric=f"{series.metric} {series.unit}",
-        ),
+        key=key_of(series),
         unit=series.unit,
         better=better_of(series),
         nights=tuple(watched),
+    )
+
+
+def key_of(series: Series) -> SeriesKey:
+    """Return the identity of a series for the watch."""
+    return SeriesKey(
+        machine_class=series.machine_class,
+        tree=series.tree,
+        workload=series.workload,
+        point=series.point,
+        metric=f"{series.metric} {series.unit}",
     )
 
 

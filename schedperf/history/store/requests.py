@@ -8,9 +8,10 @@ ends, and another runner takes the request. Leases are the only rows that no dec
 import secrets
 import time
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, or_, select, update
 
 from schedperf.history.store.database import Database
 from schedperf.history.store.decisions import Requested, RequestEnd, RequestEnded, RequestKind
@@ -21,6 +22,8 @@ from schedperf.model.errors import InputError
 
 # A lease that ends later was given by a clock that was set back since.
 LONGEST_LEASE_S = 86_400.0
+# For runners that renew their leases: a request of one that died is free after so long.
+LEASE_S = 1800.0
 OPEN = "open"
 
 
@@ -105,6 +108,82 @@ def find_open(database: Database, kind: RequestKind, step: str) -> str | None:
         return connection.execute(query).scalar()
 
 
+class Waiting(Struct, frozen=True, kw_only=True):
+    """An open request, and who has it.
+
+    :param owner: name of the runner; None if no runner has it
+    """
+
+    request: Request
+    owner: str | None
+
+
+def open_requests(
+    database: Database, clock: Callable[[], float] = time.time
+) -> tuple[Waiting, ...]:
+    """Return all open requests, oldest first.
+
+    :raises InputError: the database cannot be read
+    """
+    query = (
+        select(REQUEST, LEASE.c.owner, LEASE.c.until)
+        .outerjoin(LEASE, LEASE.c.request_id == REQUEST.c.id)
+        .where(REQUEST.c.state == OPEN)
+        .order_by(REQUEST.c.number)
+    )
+    with database.transaction() as connection:
+        rows = connection.execute(query).all()
+    now = clock()
+    return tuple(
+        Waiting(
+            request=_request_of(row),
+            owner=row.owner if row.until and now < row.until <= now + LONGEST_LEASE_S else None,
+        )
+        for row in rows
+    )
+
+
+def ended_request(database: Database, kind: RequestKind, step: str) -> str | None:
+    """Return the identity of the last request for a step that was carried out; None without one.
+
+    :raises InputError: the database cannot be read
+    """
+    query = (
+        select(REQUEST.c.id)
+        .where(REQUEST.c.kind == kind, REQUEST.c.step_id == step, REQUEST.c.state == "done")
+        .order_by(REQUEST.c.number.desc())
+        .limit(1)
+    )
+    with database.transaction() as connection:
+        return connection.execute(query).scalar()
+
+
+def is_requested(database: Database, request: str) -> bool:
+    """Return whether a request was made, whether or not it has ended.
+
+    :raises InputError: the database cannot be read
+    """
+    with database.transaction() as connection:
+        return (
+            connection.execute(select(REQUEST.c.id).where(REQUEST.c.id == request)).first()
+            is not None
+        )
+
+
+def is_open_request(database: Database, request: str) -> bool:
+    """Return whether a request is there and has not ended.
+
+    :raises InputError: the database cannot be read
+    """
+    query = select(REQUEST.c.state).where(REQUEST.c.id == request)
+    with database.transaction() as connection:
+        return connection.execute(query).scalar() == OPEN
+
+
+def _request_of(row: Row[Any]) -> Request:
+    return Request(**{name: getattr(row, name) for name in Request.__struct_fields__})
+
+
 class Queue:
     """The open requests of a history, and their leases.
 
@@ -136,6 +215,16 @@ class Queue:
         self.release(request, owner)
         return self._take(REQUEST.c.id == request, owner, lease_s) is not None
 
+    def holds(self, request: str, owner: str) -> bool:
+        """Return whether a runner has a request, and its lease has not ended.
+
+        :raises InputError: the database cannot be read
+        """
+        query = select(LEASE.c.until).where(LEASE.c.request_id == request, LEASE.c.owner == owner)
+        with self._database.transaction() as connection:
+            until = connection.execute(query).scalar()
+        return until is not None and self._clock() < until
+
     def _take(self, which: ColumnElement[bool], owner: str, lease_s: float) -> Request | None:
         now = self._clock()
         is_free = or_(
@@ -158,7 +247,7 @@ class Queue:
             connection.execute(delete(LEASE).where(LEASE.c.request_id == row.id))
             until = now + min(lease_s, LONGEST_LEASE_S)
             connection.execute(insert(LEASE).values(request_id=row.id, owner=owner, until=until))
-        return Request(**{name: getattr(row, name) for name in Request.__struct_fields__})
+        return _request_of(row)
 
     def renew(self, request: str, owner: str, lease_s: float) -> None:
         """Take a request for longer.

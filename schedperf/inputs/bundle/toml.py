@@ -84,7 +84,7 @@ def _unknown_keys(
         for table in value if isinstance(value, list) else [value]:
             inner = _table_type(fields.get(key), table)
             if inner is not None and isinstance(table, dict):
-                yield from _unknown_keys(table, inner, f"{key}.")
+                yield from _unknown_keys(table, inner, f"{where}{key}.")
 
 
 def _table_type(kind: inspect.Type | None, table: object) -> inspect.StructType | None:

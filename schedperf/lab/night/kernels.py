@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Choose the kernels of a night: the last release, today's, and yesterday's if the job says so."""
+"""Choose the kernels of a night: the last release, today's, and yesterday's if the tree says so."""
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 
-from schedperf.lab.night.job import Kernel
+from schedperf.lab.night.lab import Tree
 from schedperf.lab.night.machine import Installed
 from schedperf.lab.night.state import NightError, NightKernel
 
@@ -19,44 +20,62 @@ _PATTERN = re.compile(r"[*?\[]")
 _SHOWN = 5
 
 
-def is_fixed(kernel: Kernel) -> bool:
-    """Return whether the job names two releases, so that the machine need not list its kernels."""
-    return not kernel.yesterday and all(
-        given is not None and not _PATTERN.search(given) for given in (kernel.reference, kernel.new)
+def is_fixed(tree: Tree) -> bool:
+    """Return whether the tree names two releases, so that the machine need not list its kernels."""
+    return not tree.yesterday and all(
+        given is not None and not _PATTERN.search(given) for given in (tree.reference, tree.new)
     )
 
 
-def choose_kernels(kernel: Kernel, installed: Sequence[Installed]) -> tuple[NightKernel, ...]:
+def choose_kernels(
+    tree: Tree, installed: Sequence[Installed], known: AbstractSet[str] | None = None
+) -> tuple[NightKernel, ...]:
     """Return the kernels to boot, base first.
 
-    :param installed: kernels on the machine; unused if the job names its kernels
+    :param installed: kernels on the machine; unused if the tree names its kernels
+    :param known: releases that the tree has built; None if any installed kernel may be one of them
     :raises NightError: no installed kernel fits, or base and new would be the same kernel
     """
-    if is_fixed(kernel):
-        chosen = [(BASE, str(kernel.reference)), (NEW, str(kernel.new))]
+    if is_fixed(tree):
+        chosen = [(BASE, str(tree.reference)), (NEW, str(tree.new))]
     else:
-        chosen = _choose(kernel, installed)
+        chosen = _choose(tree, installed, known)
     releases = [release for _, release in chosen]
     if len(set(releases)) < len(releases):
         raise NightError(
-            f"kernel: {releases[0]} chosen for both base and new; install a newer kernel, or set "
+            f"tree: {releases[0]} chosen for both base and new; install a newer kernel, or set "
             "`reference` and `new`"
         )
     return tuple(NightKernel(name=name, release=release) for name, release in chosen)
 
 
-def _choose(kernel: Kernel, installed: Sequence[Installed]) -> list[tuple[str, str]]:
-    by_time = sorted(installed, key=lambda each: (each.installed_s, _version(each.release)))
-    new = _last(by_time, kernel.new, "new", installed)
-    others = [each for each in by_time if each is not new]
-    if kernel.reference is None:
+def choose_older(tree: Tree, installed: Sequence[Installed], reference: str) -> Installed | None:
+    """Return the newest release before the reference that fits ``tree.older``; None if none."""
+    if tree.older is None:
+        return None
+    fitting = [
+        each
+        for each in installed
+        if fnmatchcase(each.release, tree.older) and _version(each.release) < _version(reference)
+    ]
+    return max(fitting, key=lambda each: _version(each.release), default=None)
+
+
+def _choose(
+    tree: Tree, installed: Sequence[Installed], known: AbstractSet[str] | None
+) -> list[tuple[str, str]]:
+    in_order = sorted(installed, key=lambda each: (each.installed_s, _version(each.release)))
+    by_time = [each for each in in_order if known is None or each.release in known]
+    new = _last(by_time, tree.new, "new", installed)
+    others = [each for each in in_order if each is not new]
+    if tree.reference is None:
         others = [each for each in others if not _BETWEEN_RELEASES.search(each.release)]
     by_version = sorted(others, key=lambda each: _version(each.release))
-    base = _last(by_version, kernel.reference, "reference", installed)
+    base = _last(by_version, tree.reference, "reference", installed)
     chosen = [(BASE, base.release), (NEW, new.release)]
-    if kernel.yesterday:
+    if tree.yesterday:
         earlier = [each for each in by_time if each not in {base, new} and _is_before(each, new)]
-        yesterday = _last(earlier, kernel.new, "yesterday", installed)
+        yesterday = _last(earlier, tree.new, "yesterday", installed)
         chosen.append((YESTERDAY, yesterday.release))
     return chosen
 
@@ -72,8 +91,8 @@ def _last(
     if not fitting:
         names = sorted((each.release for each in installed), key=_version)[-_SHOWN:]
         raise NightError(
-            f"kernel.{key}: no installed kernel fits {pattern or 'the default'} (installed: "
-            f"{', '.join(names) or 'none'}); install one, or change `kernel.{key}`"
+            f"tree.{key}: no installed kernel fits {pattern or 'the default'} (installed: "
+            f"{', '.join(names) or 'none'}); install one, or change `tree.{key}`"
         )
     return fitting[-1]
 

@@ -114,7 +114,7 @@ class Target:
         A boot hook that is a program is not checked here: it runs on the controller, and ``ab``
         checks each of its boots.
 
-        :param hook: ``machine.boot`` of the job file
+        :param hook: ``machine.boot`` of the lab
         :raises NightError: no boot has shown it, or the machine does not answer
         """
         if hook.startswith(_COMMAND):

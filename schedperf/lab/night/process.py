@@ -43,13 +43,17 @@ class Commands:
     """Runs commands one after the other.
 
     :param folder: directory for their logs
-    :param lock: descriptor of the night's lock; commands of schedperf inherit it, so that a killed
-        night keeps its lock until its last command has ended
+    :param locks: descriptors of the night's locks; commands of schedperf inherit them, so that a
+        killed night keeps its locks until its last command has ended
     """
 
-    def __init__(self, folder: Path, lock: int) -> None:
+    def __init__(self, folder: Path, *locks: int) -> None:
         self._folder = folder
-        self._lock = lock
+        self._locks = locks
+
+    def holding(self, lock: int) -> "Commands":
+        """Return the same, with another lock."""
+        return Commands(self._folder, *self._locks, lock)
 
     def schedperf(
         self,
@@ -111,7 +115,7 @@ class Commands:
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=file,
-                    pass_fds=() if is_hook else (self._lock,),
+                    pass_fds=() if is_hook else self._locks,
                     process_group=0,
                     # If the night is killed, the command must not go on running.
                     preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only
@@ -124,7 +128,7 @@ class Commands:
         send: Callable[[int], None]
         send = partial(os.killpg, process.pid) if is_hook else process.send_signal
         status = None
-        with _passing_signals(send) as signums:
+        with passing_signals(send) as signums:
             try:
                 while (status := _wait(process, until)) is None:
                     look()
@@ -170,7 +174,7 @@ def _wait(process: subprocess.Popen[bytes], until: float | None) -> int | None:
 
 
 @contextmanager
-def _passing_signals(send: Callable[[int], None]) -> Iterator[list[int]]:
+def passing_signals(send: Callable[[int], None]) -> Iterator[list[int]]:
     """Forward SIGINT, SIGTERM and SIGHUP, unless ignored; yield the list of the received ones."""
     arrived: list[int] = []
 

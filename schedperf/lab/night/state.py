@@ -21,11 +21,14 @@ from schedperf.model.text import clean_line
 from schedperf_collectors.machine.errors import explain
 
 SCHEMA = "schedperf/night/1"
-StepName = Literal[
-    "prepare", "record", "compare", "retest", "confirm", "culprit", "publish", "draft", "history"
-]
-# The steps, in their order.
-STEPS: tuple[StepName, ...] = get_args(StepName)
+# The steps until a night has its result.
+MainName = Literal["prepare", "record", "compare"]
+# The steps after that, however the night has ended. From "records" on, they are of the whole lab.
+AfterName = Literal["history", "requests", "records", "publish", "draft", "digest"]
+StepName = MainName | AfterName
+MAIN: tuple[MainName, ...] = get_args(MainName)
+AFTER: tuple[AfterName, ...] = get_args(AfterName)
+STEPS: tuple[StepName, ...] = (*MAIN, *AFTER)
 STATE = "state.json"
 _LOCK = "lock"
 _LARGEST_BYTES = 1 << 20
@@ -76,28 +79,33 @@ class Night(Struct, kw_only=True):
     """The state of one night.
 
     :param id: date of its beginning: ``2026-11-27``; the second night of a date is ``2026-11-27-2``
+    :param job: names of the jobs, joined by ", "
+    :param tree: name of the tree; None if it has none
+    :param first: id of the first night of the same start, which has one per tree; None if the
+        night is of an older version
     :param kernels: base first; () before ``prepare`` is finished
-    :param workload: SHA-256 of the benchmark's program on the machine; None before ``prepare`` is
-        finished
+    :param programs: SHA-256 of the benchmarks' programs on the machine, by job; {} before
+        ``prepare`` is finished
     :param notes: remarks about the night for readers
-    :param verdict: verdict of the first comparison; None if not compared, or without a verdict
-    :param retest: verdict of the retest; None if not retested, or without a verdict
-    :param store: store of ``schedperf history`` to which it is added at the end; None for none
-    :param outcome: how it ended, one line; None if unfinished
-    :param failed: whether it ended without a result
+    :param verdict: verdict of the comparison; None if not compared, or without a verdict
+    :param is_emulated: whether its timings come from an emulator
+    :param outcome: its result, or why it has none, one line; None before
+    :param failed: whether it has no result
     """
 
     schema: Literal["schedperf/night/1"] = "schedperf/night/1"
     id: Annotated[str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}(-[0-9]{1,4})?\Z")]
     machine: Text
     job: Text
+    tree: Text | None = None
+    first: Text | None = None
     kernels: tuple[NightKernel, ...] = ()
-    workload: Text | None = None
+    programs: dict[Text, Text] = {}
     notes: tuple[Text, ...] = ()
     verdict: Text | None = None
-    retest: Text | None = None
-    steps: dict[StepName, StepState] = {}
-    store: Text | None = None
+    is_emulated: bool = False
+    # Names of steps of other versions are kept.
+    steps: dict[Text, StepState] = {}
     outcome: Text | None = None
     failed: bool = False
 
@@ -105,19 +113,30 @@ class Night(Struct, kw_only=True):
         """Return the state of a step; add an empty one if the night has not reached the step."""
         return self.steps.setdefault(name, StepState())
 
-    @property
-    def is_over(self) -> bool:
-        """Return whether it has ended, and is in its store."""
-        history = self.steps.get("history")
-        is_stored = self.store is None or (history is not None and history.ended is not None)
-        return self.outcome is not None and is_stored
+    def has_ended(self, name: StepName) -> bool:
+        """Return whether a step has ended."""
+        return name in self.steps and self.steps[name].ended is not None
 
     @property
-    def current(self) -> StepName | None:
-        """Return the first unfinished step that has begun; None if there is none."""
-        return next(
-            (name for name, step in self.steps.items() if step.began and not step.ended), None
-        )
+    def start(self) -> str:
+        """Return the id of the first night of the same start."""
+        return self.first or self.id
+
+    @property
+    def following(self) -> StepName | None:
+        """Return the first step that has not ended; None if the night is over."""
+        names = MAIN if self.outcome is None else AFTER
+        return next((name for name in names if not self.has_ended(name)), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether all its steps have ended."""
+        return self.following is None
+
+    def note(self, text: str) -> None:
+        """Add a remark, unless it has it."""
+        if text not in self.notes:
+            self.notes = (*self.notes, text)
 
 
 def now() -> str:
@@ -216,12 +235,36 @@ def locked(out: Path) -> Iterator[int]:
             if _is_alive(owner) or time.monotonic() > until:
                 raise InputError(
                     f"{path}: another night runs (process {owner or 'unknown'}); see: schedperf "
-                    "night status JOB.toml"
+                    "night status LAB.toml"
                 )
             time.sleep(_LOOK_AGAIN_S)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
+        yield file.fileno()
+
+
+@contextmanager
+def in_turn(path: Path, limit_s: float) -> Iterator[int]:
+    """Lock what machines of a lab write one after the other; yield the lock's descriptor.
+
+    :param path: the lock file, in an existing directory
+    :param limit_s: how long to wait for the other machines, s
+    :raises NightError: another machine has it for longer, or the file cannot be written
+    """
+    try:
+        file = path.open("a+", encoding="ascii")
+    except OSError as error:
+        raise NightError(f"{path}: {explain(error)}; see `df` and the folder's mode") from error
+    with file:
+        until = time.monotonic() + limit_s
+        while not _try_lock(file.fileno()):
+            if time.monotonic() > until:
+                raise NightError(
+                    f"{path}: another machine of the lab has it for more than {limit_s:.0f} s; see "
+                    "what runs there, then run the night again"
+                )
+            time.sleep(_LOOK_AGAIN_S)
         yield file.fileno()
 
 

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write the systemd timer and services that run a night every day, and continue it after a boot."""
+"""Write the systemd units that run the nights of a lab every day, and continue them after a boot.
+
+The units are templates, with an instance per machine.
+"""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,10 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from schedperf.inputs.bundle.durable import write_durably
-from schedperf.lab.night.job import JobFile
+from schedperf.lab.night.lab import Lab, Machine
 from schedperf.model.errors import InputError
 from schedperf_collectors.machine.errors import explain
 
+DEFAULT_AT = "22:00"
 _SYSTEM = Path("/etc/systemd/system")
 _SERVICE = """\
 [Unit]
@@ -32,7 +37,7 @@ TimeoutStopSec=300
 """
 _TIMER = """\
 [Unit]
-Description=Compare two kernels on {machine} every night (schedperf night)
+Description=Compare kernels on %I every night (schedperf night)
 
 [Timer]
 OnCalendar=*-*-* {at}:00
@@ -42,6 +47,11 @@ Persistent=true
 WantedBy=timers.target
 Also={resume}
 """
+_TIMER_OF_MACHINE = """\
+[Timer]
+OnCalendar=
+OnCalendar=*-*-* {at}:00
+"""
 _AT_BOOT = """
 [Install]
 WantedBy={target}
@@ -49,42 +59,50 @@ WantedBy={target}
 
 
 class Units(Struct, frozen=True, kw_only=True):
-    """The systemd units of a job file.
+    """The systemd units of a lab.
 
     :param texts: the text of each unit, by its path
-    :param enable: the command that starts the timer
+    :param enable: the command that starts the timers
     """
 
     texts: dict[Path, str]
     enable: str
 
 
-def make_units(job: JobFile, at: str, *, user: bool) -> Units:
-    """Return the units of a job file.
+def make_units(lab: Lab, at: str | None, *, user: bool) -> Units:
+    """Return the units of a lab: templates, and the time of each machine that has another one.
 
-    :param at: local time of day: ``22:00``
+    :param at: local time of day, ``22:00``; None for the begin of each machine's hours
     :param user: for the user's systemd instance, not the system's
     """
-    name = f"schedperf-night-{job.machine.name}-{job.job.name}"
+    name = f"schedperf-{_escape(lab.path.stem)}"
     folder = _user_folder() if user else _SYSTEM
-    machine, resume = job.machine.name, f"{name}-resume.service"
-    command = [sys.executable, "-m", "schedperf", "night", "run", str(job.path)]
+    resume = f"{name}-resume@.service"
+    command = [sys.executable, "-m", "schedperf", "night", "run", str(lab.path)]
+    of_machine = f'{_join(command)} "--machine" "%I"'
     nightly = _SERVICE.format(
-        description=f"Compare two kernels on {machine} (schedperf night)", command=_join(command)
+        description="Compare kernels on %I (schedperf night)", command=of_machine
     )
     at_boot = _SERVICE.format(
-        description=f"Go on with a night on {machine} that a power cut interrupted",
-        command=_join([*command, "--unfinished"]),
+        description="Go on with a night on %I that a power cut interrupted",
+        command=f'{of_machine} "--unfinished"',
     )
-    return Units(
-        texts={
-            folder / f"{name}.service": nightly,
-            folder / f"{name}.timer": _TIMER.format(machine=machine, at=at, resume=resume),
-            folder / resume: at_boot
-            + _AT_BOOT.format(target="default.target" if user else "multi-user.target"),
-        },
-        enable=f"systemctl {'--user ' if user else ''}enable --now {name}.timer",
-    )
+    times = {machine.name: at or _begin(machine) for machine in lab.machines}
+    usual = times[lab.machines[0].name]
+    timer = _TIMER.format(at=usual, resume=resume.replace("@", "@%i"))
+    texts = {
+        folder / f"{name}@.service": nightly,
+        folder / f"{name}@.timer": timer,
+        folder / resume: at_boot
+        + _AT_BOOT.format(target="default.target" if user else "multi-user.target"),
+    }
+    for machine, its_time in times.items():
+        if its_time != usual:
+            path = folder / f"{name}@{_escape(machine)}.timer.d" / "at.conf"
+            texts[path] = _TIMER_OF_MACHINE.format(at=its_time)
+    timers = " ".join(f"'{name}@{_escape(machine)}.timer'" for machine in times)
+    timers = timers if "\\" in timers else timers.replace("'", "")
+    return Units(texts=texts, enable=f"systemctl {'--user ' if user else ''}enable --now {timers}")
 
 
 def write_units(units: Units) -> None:
@@ -100,9 +118,22 @@ def write_units(units: Units) -> None:
             raise InputError(f"{path}: {explain(error)}; run as root, or give --user") from error
 
 
+def _begin(machine: Machine) -> str:
+    return DEFAULT_AT if machine.hours is None else machine.hours[:5]
+
+
 def _user_folder() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
     return Path(base, "systemd", "user")
+
+
+def _escape(text: str) -> str:
+    """Escape a name for a unit's name, as systemd-escape(1)."""
+    return re.sub(
+        r"[^A-Za-z0-9_]",
+        lambda match: "".join(f"\\x{byte:02x}" for byte in match[0].encode()),
+        text,
+    )
 
 
 def _join(words: Sequence[str]) -> str:

@@ -176,7 +176,7 @@ def new_culprit(ends: Ends, found: Part, roles: Roles) -> Culprit:
     :raises InputError: a comparison does not show what its role requires, or is of other commits or
         another setup
     """
-    headline = _headline(found)
+    headline = headline_of(found)
     main = roles.retest or found
     culprit = Culprit(
         good=ends.good,
@@ -234,8 +234,13 @@ def add_roles(culprit: Culprit, main: Part, roles: Roles) -> Culprit:
     return replace(changed, comparisons=_list_comparisons(changed))
 
 
-def _headline(part: Part) -> Row:
+def headline_of(part: Part) -> Row:
+    """Return the regression that decides: a primary one if there is one, then the largest.
+
+    :raises InputError: no result regressed
+    """
     worse = [row for row in part.rows if is_worse(row)]
+    worse = sorted(worse, key=lambda row: row.family != "primary")
     if not worse:
         overall = part.comparison.overall
         is_counted = all(row.n_base and row.n_new for row in part.comparison.rows)
@@ -286,7 +291,7 @@ def _check_commit(part: Part, side: SideSummary, commit: Commit) -> None:
 
 
 def _check_roles(culprit: Culprit, main: Part, roles: Roles) -> None:
-    headline = _headline(main)
+    headline = headline_of(main)
     repeated = (roles.tip, roles.fix, roles.revert)
     for part in filter(None, repeated):
         _check_commit(part, part.base, culprit.good)
@@ -297,7 +302,7 @@ def _check_roles(culprit: Culprit, main: Part, roles: Roles) -> None:
     for part in filter(
         None, (*repeated, roles.forced_alignment, *(each for each, _ in one_kernel))
     ):
-        _check_same_setup(part, main, headline)
+        check_same_setup(part, main, headline)
     for part in filter(None, (roles.fix, roles.revert, *roles.elsewhere)):
         _check_not_of_bad(part, culprit, main, *filter(None, (roles.retest,)))
     if roles.retest is not None:
@@ -347,7 +352,7 @@ def _check_not_first(part: Part, culprit: Culprit) -> None:
         )
 
 
-def _check_same_setup(part: Part, main: Part, headline: Row) -> None:
+def check_same_setup(part: Part, main: Part, headline: Row) -> None:
     """Reject a comparison of another machine, or without the result that the record is about.
 
     :raises InputError: the comparison is rejected
@@ -468,7 +473,7 @@ def _sort_elsewhere(
 
     :raises InputError: the kernels are others, or the deciding result has another verdict
     """
-    headline = _headline(main)
+    headline = headline_of(main)
     regressed, unchanged = [], []
     for part in parts:
         _check_elsewhere(part, culprit)

@@ -108,8 +108,19 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return next((each for each in rows if each.question == row.question), None)
 
     def regressions(self) -> list[Row]:
-        """Return the results that regressed, the largest change first."""
-        return worst_first([row for row in self.rows(self.culprit.main) if is_worse(row)])
+        """Return the results that regressed, in the order in which they decide.
+
+        Those of a step of the record come first, then primary ones, then the largest change.
+        """
+        seen = {(each.workload, each.point, each.metric) for each in self.culprit.steps}
+        worse = worst_first([row for row in self.rows(self.culprit.main) if is_worse(row)])
+        return sorted(
+            worse,
+            key=lambda row: (
+                (row.workload, row.point, row.metric) not in seen,
+                row.family != "primary",
+            ),
+        )
 
     def improvements(self) -> list[Row]:
         """Return the results that improved, the largest change first."""
@@ -128,7 +139,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return bool(evidence) and all(name.startswith("layout#") for name in evidence)
 
     def headline(self) -> Row:
-        """Return the largest regression.
+        """Return the regression that decided, as :meth:`regressions` orders them.
 
         :raises InputError: no result regressed
         """

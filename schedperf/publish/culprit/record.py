@@ -5,7 +5,7 @@ Mails, pages and feeds about a commit use only the culprit and the comparisons t
 their ``id``.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -28,6 +28,7 @@ _BARE_ID = f"{_PART_OF_ID}@{_PART_OF_ID}"
 MESSAGE_ID = f"(?:<{_BARE_ID}>|{_BARE_ID})"
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0)]
+ElsewhereVerdict = Literal["regressed", "no regression", "unclear"]
 
 
 class Trailer(Struct, frozen=True, kw_only=True):
@@ -47,6 +48,14 @@ class Commit(Struct, frozen=True, kw_only=True):
     committed: Annotated[str | None, "date of the commit, ISO 8601"] = None
     trailers: tuple[Trailer, ...] = ()
     links: Annotated[tuple[str, ...], "values of the Link: trailers, first one first"] = ()
+    name: Annotated[
+        str | None, "what people call its kernel: v6.18, 6.19-rc2-00060-gabc; null if unknown"
+    ] = None
+
+    @property
+    def shown(self) -> str:
+        """Return its name in ranges, or its first 12 digits."""
+        return self.name or self.commit[:COMMIT_DIGITS]
 
 
 class Tree(Struct, frozen=True, kw_only=True):
@@ -138,6 +147,40 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class StepElsewhere(Struct, frozen=True, kw_only=True):
+    """The result of a step on another machine, over the nights around the step."""
+
+    machine: Annotated[str, "machine class"]
+    change: Annotated[float | None, "new / reference - 1 since the step; null if unknown"] = None
+    ci_low: Annotated[float | None, "lower bound of its 95% CI"] = None
+    ci_high: Annotated[float | None, "upper bound of its 95% CI"] = None
+    verdict: Annotated[
+        ElsewhereVerdict,
+        "no regression: the CI excludes half of the change of the step",
+    ] = "unclear"
+
+
+class SeenStep(Struct, frozen=True, kw_only=True):
+    """A lasting change of a series in a history, which the regression explains."""
+
+    step: Annotated[str, "identity of the step in the history", Meta(pattern=r"\A[!-~]{1,100}\Z")]
+    series: Annotated[str, "key of its series"]
+    machine_class: str
+    workload: str
+    point: str
+    metric: str
+    unit: str
+    night: Annotated[str, "the first night after the change"]
+    change: Annotated[float | None, "as it was first seen, a fraction; null if unknown"] = None
+    ci_low: Annotated[float | None, "lower bound of its 95% CI"] = None
+    ci_high: Annotated[float | None, "upper bound of its 95% CI"] = None
+    nights: Annotated[Count, "nights of the series that have a result"] = 0
+    false_alarms: Annotated[Count, "steps of the series that were not reproduced, or invalid"] = 0
+    elsewhere: Annotated[
+        tuple[StepElsewhere, ...], "the same result on other machines; () if not measured"
+    ] = ()
+
+
 class Check(Struct, frozen=True, kw_only=True):
     """One condition for a mail to a public list."""
 
@@ -195,6 +238,11 @@ class Culprit(Struct, frozen=True, kw_only=True):
     a_a: Annotated[Measured | None, "good against good"] = None
     regressed_on: tuple[Elsewhere, ...] = ()
     no_change_on: tuple[Elsewhere, ...] = ()
+    steps: Annotated[
+        tuple[SeenStep, ...],
+        "steps of a history with this place and cause, the first one names the record; () without "
+        "a history",
+    ] = ()
     checks: Annotated[
         tuple[Check, ...], "what the record lacks, or has, for a mail to a public list"
     ] = ()
@@ -231,6 +279,17 @@ class Culprit(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return the key of the record in URLs and Message-IDs: 8 hexadecimal digits."""
+        """Return the key of the record in URLs and Message-IDs: 8 hexadecimal digits.
+
+        It follows from the first step of the record, so that it stays when the range becomes
+        smaller; without a step, from the commits and the benchmark.
+        """
+        if self.steps:
+            return digest_of(["step", self.steps[0].step])[:KEY_DIGITS]
         what = f"{self.good.commit}..{self.bad.commit}" if self.is_range else self.bad.commit
         return digest_of([what, self.benchmark])[:KEY_DIGITS]
+
+    @property
+    def range_name(self) -> str:
+        """Return the commits as texts name them: ``v6.18..6.19-rc2-00060-gabc``, or the bad one."""
+        return f"{self.good.shown}..{self.bad.shown}" if self.is_range else self.id

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
-from schedperf.publish.culprit.record import Commit
+from schedperf.publish.culprit.record import Commit, Culprit
 from schedperf.publish.mail.address import parse_mailbox
 from schedperf.publish.mail.site import LONGEST_RECIPIENT, MailSite
 
@@ -52,6 +52,17 @@ class Recipients(Struct, frozen=True, kw_only=True):
 def own_list(site: MailSite) -> Recipients:
     """Return the recipients of a mail that is sent only to the site's own list."""
     return Recipients(to=(parse_mailbox(site.site.list, "site.list"),), cc=(), left_out=())
+
+
+def recipients_of_record(culprit: Culprit, site: MailSite, maintainers: Maintainers) -> Recipients:
+    """Return who gets a mail about a record.
+
+    Until the first bad commit is known, that is the site's own list only: nobody is responsible
+    for a range of commits.
+
+    :raises InputError: as :func:`choose_recipients`
+    """
+    return own_list(site) if culprit.is_range else choose_recipients(culprit.bad, site, maintainers)
 
 
 def choose_recipients(commit: Commit, site: MailSite, maintainers: Maintainers) -> Recipients:

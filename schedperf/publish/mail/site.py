@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read ``mail.toml``: the sender, the permitted recipients, and the transport.
 
-The file is in the folder of the outbox::
+The file is in the folder of the outbox. A lab has the same keys in the table ``[mail]`` of its
+``lab.toml``, to which a link in that folder points::
 
     allow = ["sched-perf@lab.example", "@lab.example"]
 
@@ -14,8 +15,9 @@ The file is in the folder of the outbox::
     base_url = "https://lab.example/schedperf"
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -26,6 +28,8 @@ from schedperf.model.text import clean, clean_line
 from schedperf.publish.mail.address import address_of
 
 CONFIGURATION = "mail.toml"
+# Link in an outbox to the file of its lab, whose table [mail] has the settings.
+LAB = "lab.toml"
 _EXAMPLES = {
     "domain": "lab.example",
     "url": "https://lore.example/sched-perf",
@@ -120,6 +124,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
     archive: Archive | None = None
     transport: Transport = Files()
     replies: Annotated[Line | None, "Maildir or public-inbox with the replies"] = None
+    store: Annotated[Line | None, "store of the history whose steps the mails are about"] = None
     patches: Annotated[Url | None, "public-inbox with the posted patches"] = None
 
     def allows(self, address: str) -> bool:
@@ -136,16 +141,59 @@ class MailSite(_Table, frozen=True, kw_only=True):
         return address in allowed or domain in allowed or address == self.site.list.lower()
 
 
+def has_site(outbox: Path) -> bool:
+    """Return whether an outbox has settings: ``mail.toml``, or a link to the file of a lab."""
+    return (outbox / CONFIGURATION).exists() or (outbox / LAB).is_symlink()
+
+
 def read_site(outbox: Path) -> MailSite:
-    """Read ``mail.toml`` in the folder of an outbox; relative paths in it become absolute.
+    """Read the settings of an outbox; relative paths in them become absolute.
+
+    They are in ``mail.toml`` in its folder; or in the table ``[mail]`` of the file of a lab, to
+    which ``lab.toml`` in the folder is a link.
+
+    :raises InputError: the file is missing or invalid
+    """
+    path = outbox / CONFIGURATION
+    if not path.exists() and (outbox / LAB).is_symlink():
+        return _read_table((outbox / LAB).resolve())
+    tree = read_toml(path, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md")
+    return check_site(to_record(tree, MailSite, path, _EXAMPLES), str(path), outbox.absolute())
+
+
+def with_store(site: MailSite, tables: Mapping[str, Any]) -> MailSite:
+    """Return settings with the store of the lab, unless they name another one.
+
+    :param tables: of the file of the lab
+    """
+    of_lab = tables.get("site")
+    keys = of_lab if isinstance(of_lab, dict) else {}
+    store = keys.get("store") or f"{keys.get('out') or 'nights'}/history"
+    return site if site.store is not None else replace(site, store=str(store))
+
+
+def check_site(site: MailSite, where: str, folder: Path) -> MailSite:
+    """Check settings, and return them with absolute paths.
+
+    :param where: file, for messages
+    :param folder: directory to which paths are relative
+    :raises InputError: they are invalid
+    """
+    _check(site, where)
+    return _resolve(site, folder)
+
+
+def _read_table(path: Path) -> MailSite:
+    """Read the table ``[mail]`` of the file of a lab.
 
     :raises InputError: it is missing or invalid
     """
-    path = outbox / CONFIGURATION
-    tree = read_toml(path, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md")
+    tables = read_toml(path, "the file of a lab with [mail]; see docs/night.md")
+    tree = tables.get("mail")
+    if not isinstance(tree, dict):
+        raise InputError(f"{path}: mail: expected a table [mail] (see docs/night.md); add it")
     site = to_record(tree, MailSite, path, _EXAMPLES)
-    _check(site, str(path))
-    return _resolve(site, outbox.absolute())
+    return check_site(with_store(site, tables), f"{path}: mail", path.parent)
 
 
 def _resolve(site: MailSite, folder: Path) -> MailSite:
@@ -168,6 +216,7 @@ def _resolve(site: MailSite, folder: Path) -> MailSite:
         archive=archive and replace(archive, maildir=absolute(archive.maildir)),
         transport=transport,
         replies=absolute(site.replies),
+        store=absolute(site.store),
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the page of a first bad commit from its record and the comparisons that it refers to."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -30,6 +31,9 @@ from schedperf_reports.page.views import environment, read_template, shorten
 from schedperf_reports.words.quantities import format_change, format_interval
 from schedperf_reports.words.rows import describe_directions, name_rows
 
+_FIXED = "Fixed: "
+_CONFIG = "kernel.config_sha256"
+_PERCENT = 100.0
 # Digits of an id in the URL of a comparison.
 ID_DIGITS = 16
 
@@ -57,6 +61,22 @@ class Belief(Struct, frozen=True, kw_only=True):
     name: str
     text: str
     address: str = ""
+
+
+class TestedCommit(Struct, frozen=True, kw_only=True):
+    """A tested commit of the bisection.
+
+    :param probability: that it is the first bad commit; "-" if unknown
+    :param percent: the same, for the length of its bar; None if unknown
+    :param untestable: why it has no result; "" if it has one
+    """
+
+    commit: str
+    boots: int
+    probability: str
+    percent: float | None
+    untestable: str
+    is_bad: bool
 
 
 def address_of(comparison_id: str) -> str:
@@ -130,7 +150,7 @@ def draw_culprit(
             root=root,
             version=version,
             style=style(),
-            title=title_of(evidence),
+            title=f"{_FIXED if state_of(evidence) == 'fixed' else ''}{title_of(evidence)}",
             summary=summary_of(evidence),
             culprit=culprit,
             facts=[*_facts(evidence)],
@@ -139,6 +159,8 @@ def draw_culprit(
             before=_label(evidence.main_sides[0]),
             after=_label(evidence.main_sides[1]),
             beliefs=beliefs,
+            tested=_tested(culprit),
+            steps=getattr(culprit, "steps", ()),
             elsewhere=(
                 ("Regressed on", _places(evidence, culprit.regressed_on)),
                 ("No change on", _places(evidence, culprit.no_change_on)),
@@ -184,6 +206,41 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
     yield f"{first}bad", _describe_commit(culprit.bad)
     if culprit.fixed_by is not None:
         yield "fixed by", _describe_commit(culprit.fixed_by)
+    yield "configuration", _describe_configuration(evidence)
+    for recording in evidence.main_sides[1].recordings[:1]:
+        yield "recorded by", shlex.join(recording.command)
+
+
+def _describe_configuration(evidence: Evidence) -> str:
+    """Return whether both kernels have one .config, and what else differs."""
+    comparability = evidence.main.comparability
+    differences = [each.path for each in comparability.differences if each.path != _CONFIG]
+    if _CONFIG in comparability.equal:
+        config = "same .config"
+    elif any(each.path == _CONFIG for each in comparability.differences):
+        config = ".config differs"
+    else:
+        config = ".config not recorded"
+    others = f"; also differs: {', '.join(dict.fromkeys(differences))}" if differences else ""
+    return f"{config}{others}"
+
+
+def _tested(culprit: Culprit) -> list[TestedCommit]:
+    """Return the tested commits of the bisection, the most probable one first."""
+    if culprit.bisection is None:
+        return []
+    steps = sorted(culprit.bisection.steps, key=lambda step: -(step.probability or 0.0))
+    return [
+        TestedCommit(
+            commit=step.commit[:COMMIT_DIGITS],
+            boots=step.boots,
+            probability="-" if step.probability is None else f"{step.probability:.3f}",
+            percent=None if step.probability is None else round(_PERCENT * step.probability, 1),
+            untestable=step.untestable or "",
+            is_bad=step.commit == culprit.bad.commit,
+        )
+        for step in steps
+    ]
 
 
 def _describe_commit(commit: Commit) -> str:

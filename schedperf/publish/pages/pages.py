@@ -3,6 +3,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from schedperf.model.comparison import Comparison
 from schedperf.model.json_text import to_json
 from schedperf.model.text import PIPED_COLUMNS
@@ -26,6 +28,10 @@ PAGE = "index.html"
 COMPARISON = "compare.json"
 TEXT = "report.txt"
 CULPRIT = "culprit.json"
+_BANNER = (
+    b'<p style="margin:0;padding:.5rem 1.25rem;background:#8f1d15;color:#fff;font-weight:600">'
+    b"Private: host names, people and paths are not left out. Do not publish this page.</p>\n"
+)
 _STATES: Mapping[State, str] = {
     "confirmed": "Confirmed by a retest.",
     "fixed": "Fixed.",
@@ -79,12 +85,25 @@ def draw_culprit_folder(
         date=_date(evidence.comparison(evidence.culprit.main)),
         published=published,
         state=state_of(evidence),
+        steps=tuple(each.step for each in getattr(evidence.culprit, "steps", ())),
+        commit=evidence.culprit.id,
+        thread=evidence.culprit.links.report,
     )
     page = draw_culprit(
         evidence, root="../" * address.count("/"), version=entry.version, bundles=bundles
     )
     files = {PAGE: page, CULPRIT: write_culprit(evidence.culprit)}
     return Folder(entry=entry, files=files)
+
+
+def mark_private(folder: Folder) -> Folder:
+    """Return a record whose page says that it is private."""
+    return replace(folder, files={**folder.files, PAGE: with_banner(folder.files[PAGE])})
+
+
+def with_banner(page: bytes) -> bytes:
+    """Return a page that says that it is private."""
+    return page.replace(b"<body>\n", b"<body>\n" + _BANNER, 1)
 
 
 def draw_index(entries: Iterable[Entry]) -> bytes:

@@ -30,9 +30,12 @@ from schedperf.publish.pages.pages import (
     draw_comparison,
     draw_culprit_folder,
     draw_index,
+    mark_private,
+    with_banner,
 )
 from schedperf.publish.pages.private import PrivateStrings
 from schedperf.publish.pages.redact import (
+    keep_whole,
     people_of_public_commits,
     redact_comparison,
     redact_culprit,
@@ -40,6 +43,7 @@ from schedperf.publish.pages.redact import (
 from schedperf.publish.pages.site import ENTRY, Folder, Site, open_site
 
 FEED = "atom.xml"
+RESULTS = "results.html"
 # Scripts and styles of a page are those of schedperf.
 _OWN_PARTS = re.compile(r"<(script|style)\b(?![^>]*type=\"application).*?</\1>", re.DOTALL)
 
@@ -76,6 +80,7 @@ def publish(
     update: bool = False,
     bundles: bool = False,
     base_url: str | None = None,
+    is_private: bool = False,
 ) -> Published:
     """Publish records without private strings below a directory.
 
@@ -85,21 +90,28 @@ def publish(
     :param update: publish a changed culprit as a further version
     :param bundles: publish the bundles of comparisons, redacted
     :param base_url: URL of the site, for the links of the feed; None if unknown
+    :param is_private: leave nothing out; each page says that it is private
     :raises InputError: a record or the directory cannot be used, a private string remains, or
         other content is published at a URL; nothing is published then
     """
     comparisons, culprits = _read(paths)
     people = people_of_public_commits(culprits)
     redacted = {
-        name: redact_comparison(each.comparison, public, people)
+        name: keep_whole(each.comparison)
+        if is_private
+        else redact_comparison(each.comparison, public, people)
         for name, each in comparisons.items()
     }
     names = {name for result in redacted.values() for name in result.private.names}
     private = PrivateStrings(names, public=public)
     records = {name: result.record for name, result in redacted.items()}
-    shown = [redact_culprit(culprit, private) for culprit in culprits]
+    shown = [
+        keep_whole(culprit) if is_private else redact_culprit(culprit, private)
+        for culprit in culprits
+    ]
     published = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     with open_site(out) as site:
+        site.claim(is_private=is_private)
         # Published bundles stay if they are not given again.
         listed = {
             name: redacted[name]
@@ -125,9 +137,10 @@ def publish(
         ]
         for folder in folders:
             _refuse_private(folder, private)
+        if is_private:
+            folders = [mark_private(folder) for folder in folders]
         new = {folder.entry.address: site.add(folder) for folder in folders}
-        files = {PAGE: draw_index(site.entries), FEED: write_feed(site.entries, base_url)}
-        site.write(files)
+        site.write(list_records(site, base_url))
     left_out: Counter[str] = Counter()
     for counts in (
         *(result.left_out for result in listed.values()),
@@ -135,6 +148,18 @@ def publish(
     ):
         left_out.update(counts)
     return Published(new=new, left_out=dict(sorted(left_out.items())))
+
+
+def list_records(site: Site, base_url: str | None) -> dict[str, bytes]:
+    """Return the list of all records and the feed, by file name.
+
+    The first page of a site with the pages of a lab is that of the lab.
+    """
+    page = draw_index(site.entries)
+    name = RESULTS if site.has_lab else PAGE
+    if site.is_private:
+        page = with_banner(page)
+    return {name: page, FEED: write_feed(site.entries, base_url)}
 
 
 def _read(paths: Sequence[Path]) -> tuple[dict[str, _Original], list[Culprit]]:

@@ -67,6 +67,11 @@ def redact_culprit(culprit: Culprit, private: PrivateStrings) -> Redacted[Culpri
     return _redact(culprit, _Redactor(known, has_public_commits=_is_public(culprit)))
 
 
+def keep_whole(record: Record) -> Redacted[Record]:
+    """Return a record as it is, for a private site."""
+    return Redacted(record=record, left_out={}, private=PrivateStrings(()))
+
+
 def people_of_public_commits(culprits: Iterable[Culprit]) -> list[str]:
     """Return author, committer and the values of all trailers of public commits.
 

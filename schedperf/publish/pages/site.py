@@ -26,6 +26,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.json_text import to_json
 
 ENTRY = "entry.json"
+KIND = "site.json"
 # The first part of a URL: "r" is for culprits, "c" for comparisons.
 GROUPS = ("r", "c")
 # Temporary files; the next run removes those of a killed run.
@@ -47,6 +48,9 @@ class Entry(Struct, frozen=True, kw_only=True):
     :param published: when this version was published, ISO 8601
     :param state: state of a culprit; None for a comparison
     :param bundles: file names of the published bundles of a comparison
+    :param steps: identities of the steps of a history that a culprit explains
+    :param commit: first bad commit, or the range that it is in
+    :param thread: Message-ID of the mail about a culprit; None if none was sent
     """
 
     schema: Literal["schedperf/published/1"] = "schedperf/published/1"
@@ -58,6 +62,9 @@ class Entry(Struct, frozen=True, kw_only=True):
     published: str
     state: State | None = None
     bundles: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    commit: str | None = None
+    thread: str | None = None
 
     @property
     def record(self) -> str:
@@ -69,6 +76,14 @@ class Entry(Struct, frozen=True, kw_only=True):
     def version(self) -> int:
         """Return the version number of the record, starting at 1."""
         return int(self.address.removeprefix(self.record).rstrip("/") or 1)
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """Whether a site may be published, and whether it has the pages of a lab."""
+
+    schema: Literal["schedperf/site/1"] = "schedperf/site/1"
+    private: bool = False
+    lab: bool = False
 
 
 class Folder(Struct, frozen=True, kw_only=True):
@@ -133,6 +148,59 @@ class Site:
     def has(self, address: str) -> bool:
         """Return whether a record is published or planned at a URL."""
         return address in self._entries
+
+    @property
+    def has_lab(self) -> bool:
+        """Return whether the site has the pages of a lab, whose first page lists the records."""
+        return (self.path / KIND).is_file() and self._kind().lab
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether nothing is left out of its pages."""
+        return self._kind().private
+
+    def claim(self, *, is_private: bool, lab: bool = False) -> None:
+        """Note whether the site is private; refuse one of the other kind.
+
+        :param lab: whether it has the pages of a lab
+        :raises InputError: it has pages of the other kind
+        """
+        self.refuse_other_kind(is_private=is_private)
+        path, known = self.path / KIND, self._kind()
+        made = Kind(private=is_private, lab=lab or known.lab)
+        if not path.exists() or made != known:
+            temporary = self._write_file(to_json(made).encode())
+            temporary.rename(path)
+            sync_folder(self.path)
+
+    def refuse_other_kind(self, *, is_private: bool) -> None:
+        """Check that the site is private, or is not.
+
+        :raises InputError: it has pages of the other kind
+        """
+        known = self._kind()
+        is_used = (
+            (self.path / KIND).exists()
+            or bool(self._entries)
+            or (self.path / "index.html").exists()
+        )
+        if is_used and known.private != is_private:
+            kinds = ("private", "public") if known.private else ("public", "private")
+            raise InputError(
+                f"{self.path}: a {kinds[0]} site (expected a {kinds[1]} one, or a new directory); "
+                "choose another directory"
+            )
+
+    def _kind(self) -> "Kind":
+        path = self.path / KIND
+        if not path.exists():
+            return Kind()
+        content = read_regular(path, LARGEST_ENTRY, "the kind of a site")
+        return convert(parse_json(content, str(path)), Kind, str(path))
+
+    def new_temporary(self) -> Path:
+        """Return a new path below the site; the next run removes what a kill left there."""
+        return self._name_temporary()
 
     def write(self, files: Mapping[str, bytes]) -> None:
         """Publish the planned records, then replace the files at the top of the site.

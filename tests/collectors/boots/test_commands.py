@@ -22,8 +22,15 @@ import pytest
 from schedperf.commands import vm
 from schedperf_collectors.boots import agent, commands, engine, shell, target, unit
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW
-from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
-from schedperf_collectors.command_line.main import _run
+from schedperf_collectors.boots.state import (
+    OVER,
+    STATE_VERSION,
+    JobState,
+    KernelState,
+    State,
+    Store,
+)
+from schedperf_collectors.command_line.main import _request, _run
 from schedperf_collectors.contract import BUNDLE_FORMAT
 from schedperf_collectors.machine.errors import TRY_AGAIN, RecordError
 from schedperf_collectors.machine.kernel_files import Identity
@@ -48,7 +55,7 @@ def _state(tmp_path: Path) -> State:
         kernels=[KernelState("base", "1"), KernelState("new", "2")],
         boots=1,
         options=[],
-        command=["true"],
+        jobs=[JobState("", [], ["true"])],
         is_design=False,
         settings=[],
         output=f"{tmp_path}/night",
@@ -287,7 +294,7 @@ def test_boots_are_added_to_a_bundle_of_the_same_kernel(tmp_path: Path) -> None:
         ("6.1.9", "#1 SMP", "ab12"),
         incomplete_reason="the recorder was killed",
     )
-    commands._check_bundles(state, request, force=False)  # noqa: SLF001 # starting needs a target
+    commands._check_bundles(state, [request], force=False)  # noqa: SLF001 # starting needs a target
     kernel = state.kernels[0]
     assert kernel.identity == Identity("6.1.9", "#1 SMP", None)
     assert kernel.incomplete == ["the recorder was killed"]
@@ -314,7 +321,7 @@ def test_boots_are_not_added_to_other_bundles(
 ) -> None:
     state, request = _write_bundle(tmp_path / "new.tar", *kernels, **manifest)
     with pytest.raises(RecordError) as refused:
-        commands._check_bundles(state, request, force=False)  # noqa: SLF001 # as above
+        commands._check_bundles(state, [request], force=False)  # noqa: SLF001 # as above
     assert said in str(refused.value)
     assert refused.value.exit_status == 2
 
@@ -326,7 +333,7 @@ def test_boots_are_not_added_to_a_damaged_bundle(tmp_path: Path, damage: str) ->
     whole = path.read_bytes()
     path.write_bytes({"truncated": whole[:700], "empty": b"", "bytes": b"\xff" * 4096}[damage])
     with pytest.raises(RecordError, match=r"new\.tar: (incomplete|.* damaged)"):
-        commands._check_bundles(state, request, force=False)  # noqa: SLF001 # as above
+        commands._check_bundles(state, [request], force=False)  # noqa: SLF001 # as above
 
 
 def test_one_kernel_is_enough_only_to_add_boots() -> None:
@@ -418,8 +425,9 @@ def _new_state(tmp_path: Path, *sources: str) -> State:
     arguments = ["--kernel", "base=6.1", "--kernel", "new=6.2", "--on", "ssh:lab", "--machine", "x"]
     arguments += [word for source in sources for word in ("--source", source)]
     options = make_parser("ab", "schedperf").parse_args(["-o", f"{tmp_path}/n", *arguments])
-    options.recorded_as = ["schedperf", "ab"]
-    return commands._new_state(options, arguments, ["true"], [])  # noqa: SLF001 # starting needs a target
+    request = _request(options, ["true"])
+    jobs = [commands.PlannedJob("", [], ["schedperf", "ab"], request)]
+    return commands._new_state(options, arguments, jobs, [])  # noqa: SLF001 # starting needs a target
 
 
 def test_each_kernel_keeps_its_commit_for_its_boots(tmp_path: Path) -> None:
@@ -427,7 +435,7 @@ def test_each_kernel_keeps_its_commit_for_its_boots(tmp_path: Path) -> None:
     state = _new_state(tmp_path, f"new={tmp_path}/new.json")
     assert [kernel.source for kernel in state.kernels] == [None, f'{{"commit": "{COMMIT}"}}']
     assert state.options == ["--machine", "x"]
-    assert state.recorded_as == ["schedperf", "ab"]
+    assert state.jobs[0].recorded_as == ["schedperf", "ab"]
     # The target's hook is known before the state is written.
     state.hook = "grub-reboot"
     Store(tmp_path / "state").write(state)

@@ -24,6 +24,7 @@ from schedperf_collectors.boots.state import (
     HOME,
     OVER,
     STATE_VERSION,
+    JobState,
     KernelState,
     State,
     Store,
@@ -206,7 +207,7 @@ def _state(tmp_path: Path, boots: int = 4, kernels: Sequence[str] = ("one", "two
         kernels=[KernelState(f"k-{release}", release) for release in kernels],
         boots=boots,
         options=[],
-        command=["true"],
+        jobs=[JobState("", [], ["true"])],
         is_design=False,
         settings=[],
         output=f"{tmp_path}/",
@@ -595,7 +596,8 @@ def test_each_boot_states_the_commit_of_its_kernel_and_the_command(tmp_path: Pat
     source = '{"commit": "0123456789abcdef0123456789abcdef01234567"}'
     kernels = [KernelState("k-one", "one"), KernelState("k-two", "two", source=source)]
     state = dataclasses.replace(_state(tmp_path, boots=1), kernels=kernels)
-    store.write(dataclasses.replace(state, recorded_as=["schedperf", "ab", "--", "true"]))
+    jobs = [JobState("", [], ["true"], recorded_as=["schedperf", "ab", "--", "true"])]
+    store.write(dataclasses.replace(state, jobs=jobs))
     _drive(store, machine, [])
     # The last boot is that of the second kernel.
     options = machine.job["options"]
@@ -729,7 +731,7 @@ def test_a_damaged_state_is_one_line(tmp_path: Path, text: str) -> None:
         {"kernels": []},
         {"kernels": [{"name": 1, "release": "x"}]},
         {"options": "abc"},
-        {"version": 2},
+        {"version": 1},
         {"hook": "lilo"},
         {"hook": "auto"},
         {"hook": "lilo", "phase": "prepare"},
@@ -757,7 +759,14 @@ def test_a_damaged_state_is_one_line(tmp_path: Path, text: str) -> None:
         {"ended": "a\nb"},
         {"ended": "\ud800"},
         {"output": "relative"},
-        {"command": ["a\0b"]},
+        {"jobs": []},
+        {"job": 1},
+        {"jobs": [{"name": "", "options": [], "command": []}]},
+        {"jobs": [{"name": "", "options": [], "command": ["a\0b"]}]},
+        {"jobs": [{"name": "../x", "options": [], "command": ["a"]}]},
+        {"jobs": [{"name": "", "options": [], "command": ["a"], "failed": [99]}]},
+        {"jobs": [{"name": "", "options": [], "command": ["a"], "problem": "\x1b"}]},
+        {"boot_s": -1},
         {"session": "../x"},
         {"boot_limit_s": float("nan")},
         {"boot_limit_s": float("inf")},

@@ -205,6 +205,7 @@ def test_an_end_whose_runs_fail_is_named(folder: Path, tmp_path: Path) -> None:
     assert "does not run" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_branch_that_moves_during_a_search_does_not_change_it(tmp_path: Path) -> None:
     subprocess.run([MAKE_PROGRAM], cwd=tmp_path, check=True)
     git = ["git", "-C", str(tmp_path / "program")]
@@ -219,6 +220,7 @@ def test_a_branch_that_moves_during_a_search_does_not_change_it(tmp_path: Path) 
     assert (tmp_path / "search" / "boots.csv").read_text() == made
 
 
+@pytest.mark.slow
 def test_sigterm_keeps_the_finished_runs(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "program").symlink_to(folder / "program")
     with start(tmp_path) as process:

@@ -19,6 +19,7 @@ from schedperf.commands._rerun_commands import Recording
 from schedperf.commands._rerun_length import lengthen
 from schedperf.commands._rerun_plan import _file_names, describe_this_machine
 from schedperf.inputs.bundle.open import open_bundle
+from schedperf_collectors.recorder.jobs import read_jobs
 
 MakeBundle = Callable[..., Path]
 Facts = Mapping[str, Any]
@@ -433,6 +434,43 @@ def test_kernels_that_were_booted_are_booted_again(
     status, _, err = rerun(capsys, "base.tar", "new.tar", "--print")
     assert status == 2
     assert "recorded by another `ab --kernel` command than the other bundles" in err
+
+
+def test_jobs_are_recorded_again_in_the_boots_of_one(
+    bundles: Callable[..., None], tmp_path: Path, here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = booted(tmp_path, "--on", "ssh:root@lab", "--fact", "rack=1", "--timeout", "9")
+    (first,) = facts["manifest"]["recordings"]
+    begin = first["command"][: first["command"].index("--")]
+    points = ["--point=g=1,2", "--runs=3", "--warmup=1", "--with=none", "--without=account"]
+    rule = "--metric=rate[1/s,higher]=rate: (.*)"
+    recordings = [
+        first,
+        {"command": [*begin, *points, "--", "./bench", "-g", "{g}"]},
+        {"command": [*begin, "--instrumented=0", rule, "--", "my bench"]},
+        # Other boots of the first two, and other options.
+        {"command": [*begin, "--append", "--", "no-such-program"]},
+        {"command": [*begin, "--timeout", "8", "--", "other"]},
+    ]
+    facts["manifest"]["recordings"] = recordings
+    bundles({"host": here, **facts}, {"host": {**here, **OTHER}, **facts})
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "--print", "-n", "7")
+    assert status == 0
+    assert "other: not recorded again, because another command added it" in err
+    words = shlex.split(out)
+    assert words[:3] == ["schedperf", "ab", "-o"]
+    assert words[-4:-1] == ["--timeout", "9", "--jobs"]
+    assert "--" not in words
+    tree, jobs = read_jobs(words[-1])
+    assert [job.name for job in jobs] == ["no-such-program-1", "bench-2", "job-3"]
+    assert tree["job"][1] == {
+        "name": "bench-2", "run": ["./bench", "-g", "{g}"], "points": {"g": ["1", "2"]}, "runs": 7,
+        "warmup": 1, "with": ["none"], "without": ["account"],
+    }  # fmt: skip
+    assert tree["job"][2] == {
+        "name": "job-3", "run": ["my bench"], "runs": 7, "warmup": 0, "instrumented": 0,
+        "metric": ["rate[1/s,higher]=rate: (.*)"],
+    }  # fmt: skip
 
 
 def test_a_machine_that_boots_itself_needs_the_workload(

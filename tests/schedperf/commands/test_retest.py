@@ -33,6 +33,7 @@ from tests.retests import (
     record_boots,
 )
 
+RECORDED = {"workload": WORKLOAD, "points": [""]}
 KERNELS = [{"release": "6.18.0", "commit": None}, {"release": "6.19.0", "commit": None}]
 
 
@@ -40,7 +41,7 @@ def ask(of: str, judge: Judge | None = None, **changes: Any) -> Any:
     """Ask for the plan of a retest."""
     question = {
         "ask": "retest", "of": of, "store": None, "result": None, "underpowered": False,
-        "workload": WORKLOAD, "points": [""], "owner": "/lab/retest", "kernels": KERNELS,
+        "jobs": [RECORDED], "owner": "/lab/retest", "kernels": KERNELS,
     }  # fmt: skip
     return (judge or Judge()).answer({**question, **changes})
 
@@ -213,7 +214,11 @@ def test_a_machine_that_is_too_noisy(tmp_path: Path) -> None:
     [
         ("unknown", {}, "unknown: no such step"),
         ("\x1b[2J", {}, "no such step"),
-        (STEP, {"points": ["groups=1", "groups=2"]}, "is of a command without points, which this"),
+        (
+            STEP,
+            {"jobs": [{**RECORDED, "points": ["groups=1", "groups=2"]}]},
+            "is of a command without points, which this",
+        ),
         (STEP, {"store": "/nonexistent"}, "/nonexistent: no store"),
         (STEP, {"store": None}, "no such file (expected one of compare --json)"),
     ],
@@ -227,10 +232,24 @@ def test_what_cannot_be_retested(
     assert answer["text"].isprintable()
 
 
+def test_of_several_jobs_that_of_the_step_is_recorded(made: Directory) -> None:
+    judge = Judge()
+    other = {"workload": "other", "points": ["g=1"]}
+    answer = ask(STEP, judge, store=str(made.folder), jobs=[other, RECORDED])
+    judge.close()
+    assert (answer["answer"], answer["job"]) == ("continue", 1)
+    assert answer["plan"]["workload"] == WORKLOAD
+    assert answer["warnings"] == []
+    answer = ask(STEP, judge, store=str(made.folder), jobs=[other, other])
+    assert answer["answer"] == "refuse"
+    assert f"--jobs: no job records {WORKLOAD}, the workload of step {STEP}" in answer["text"]
+
+
 def test_another_kernel_or_command_is_a_warning(made: Directory) -> None:
     kernels = [{"release": "6.1.0", "commit": None}, {"release": "6.2.0", "commit": "6.19.0"}]
     judge = Judge()
-    answer = ask(STEP, judge, store=str(made.folder), kernels=kernels, workload="./test")
+    jobs = [{**RECORDED, "workload": "./test"}]
+    answer = ask(STEP, judge, store=str(made.folder), kernels=kernels, jobs=jobs)
     judge.close()
     assert answer["answer"] == "continue"
     kernel, command = answer["warnings"]

@@ -15,7 +15,7 @@ from sqlalchemy import update
 from schedperf.cli import main
 from schedperf.history import nightly
 from schedperf.history.decide import decide_step, service_machine
-from schedperf.history.nightly import Suspected, watch_store
+from schedperf.history.nightly import watch_store
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.watched import read_services, to_watched
 from schedperf.history.states import StepState
@@ -25,6 +25,7 @@ from schedperf.history.store.nights import position_of
 from schedperf.history.store.tables import WATCHED
 from schedperf.history.store.watched import read_watched
 from schedperf.history.store.writer import rebuild
+from schedperf.history.suspects import Suspected
 from schedperf.history.watch.nights import watch_series
 from schedperf.history.watch.state import Update
 from schedperf.model.errors import InputError

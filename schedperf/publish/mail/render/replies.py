@@ -5,31 +5,34 @@ from collections.abc import Sequence
 
 from schedperf.model.errors import InputError
 from schedperf.model.rows import Row
-from schedperf.model.units import percent, scale_for
+from schedperf.model.units import percent
 from schedperf.model.verdict import count_units
 from schedperf.publish.culprit.figures import (
+    ID_DIGITS,
     Evidence,
     day_of,
     describe_place,
-    is_interleaved,
     show_both,
 )
 from schedperf.publish.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
-from schedperf.publish.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
-from schedperf.publish.mail.render.replicates import count_replicates
+from schedperf.publish.culprit.workloads import command_of
+from schedperf.publish.mail.plain import cut, items, join_paragraphs, spell, wrap
+from schedperf.publish.mail.render.opening import quote_subject
 from schedperf.publish.mail.render.report import (
     link,
+    link_to,
     names_of,
-    quote_subject,
+    page_of,
     report_body,
     signature,
     stop,
 )
-from schedperf.publish.mail.render.table import name_unit
+from schedperf.publish.mail.render.table import draw_tables, fix_columns
 from schedperf.publish.mail.site import MailSite
 
 MOST_PLACES = 12
 _LONGEST_LINE = 200
+_LONGEST_NAME = 60
 
 
 def fixed_body(evidence: Evidence, site: MailSite) -> str:
@@ -51,8 +54,9 @@ def fixed_body(evidence: Evidence, site: MailSite) -> str:
     quoted = quote_subject(culprit.fixed_by.subject, names_of(evidence))
     return join_paragraphs(
         [
-            [*wrap(f"{commit} {quoted}{_since(culprit)} fixes this:"), *_figures(evidence, fix)],
-            link(evidence, site),
+            wrap(f"{commit} {quoted}{_since(culprit)} fixes this: {_outcome(fix)}."),
+            draw_tables(evidence, fix_columns(evidence, culprit.fix), page_of(evidence, site)),
+            [*_fix_page(evidence, site), *link(evidence, site)],
             stop(),
         ]
     ) + signature(site)
@@ -97,37 +101,28 @@ def bisected_body(evidence: Evidence, site: MailSite) -> str:
     )
 
 
+def _outcome(fix: Row) -> str:
+    """Return what the largest regression became: ``+0.2% [-0.3%, +0.7%], within +-3%``."""
+    command = " ".join(command_of(fix).shown)
+    what = cut(spell(command or fix.metric, where="workload"), _LONGEST_NAME)
+    within = f"within +-{percent(fix.margin)}" if fix.verdict == "no-change" else "better"
+    return f"{what} {show_both(fix)} against the parent, {within}"
+
+
+def _fix_page(evidence: Evidence, site: MailSite) -> list[str]:
+    """Return the lines with the URL of the comparison with the fix; [] if nothing is published."""
+    fix, base = evidence.culprit.fix, site.site.base_url
+    if fix is None or base is None:
+        return []
+    return link_to(f"{base.rstrip('/')}/c/{fix.comparison[:ID_DIGITS]}/", "Runs with the fix:")
+
+
 def _since(culprit: Culprit) -> str:
     if culprit.tree is None or culprit.fixed_by is None:
         return ""
     day = day_of(culprit.fixed_by.committed)
     since = f" since {day}" if day else ""
     return f", in {spell(culprit.tree.name, where='tree')}{since},"
-
-
-def _figures(evidence: Evidence, fix: Row) -> list[str]:
-    """Return the lines that say what was measured, and the values of the parent and of the fix."""
-    culprit = evidence.culprit
-    assert culprit.fix is not None
-    scale = scale_for(fix.unit, fix.base, fix.new)
-    comparison = evidence.comparison(culprit.fix)
-    count = count_replicates([fix], interleaved=is_interleaved(comparison, [fix])).partition(",")[0]
-    within = f", within +-{percent(fix.margin)}" if fix.verdict == "no-change" else ", better"
-    what = ", ".join(filter(None, (fix.workload, fix.point, fix.metric, name_unit(scale))))
-    direction = f" ({fix.better} is better)" if fix.better != "unknown" else ""
-    parent = culprit.good.commit[:COMMIT_DIGITS]
-    base, new = scale.format_alike([fix.base, fix.new])
-    values = f"parent {parent} {base}   fix {new}"
-    change = f"{show_both(fix)}{within}"
-    line = f"{INDENT}{values}   {change}"
-    return [
-        *wrap(
-            cut(spell(f"{what}{direction}, {count}", where="result"), _LONGEST_LINE),
-            first=INDENT,
-            rest=INDENT,
-        ),
-        *([line] if len(line) <= COLUMNS else [f"{INDENT}{values}", f"{INDENT}{change}"]),
-    ]
 
 
 def _places(title: str, evidence: Evidence, places: Sequence[Elsewhere]) -> list[str]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from schedperf.model.rows import Row
 from schedperf.publish.culprit.figures import Evidence, name_benchmark, name_result, show_size
-from schedperf.publish.culprit.record import COMMIT_DIGITS
 from schedperf.publish.mail.headers import REPLY, SUBJECT_COLUMNS
 from schedperf.publish.mail.plain import cut, spell
 from schedperf.publish.mail.render.table import name_point
@@ -20,6 +19,9 @@ _LONGEST_NAME = 40
 _LONGEST_TREE = 24
 _LONGEST_POINT = 16
 _SHORTEST_NAME = 8
+# A name that is cut shorter says nothing, so the tree and the subsystem are left out instead.
+_SHORTEST_CUT = 16
+_LONGEST_COMMITS = 40
 # "sched/fair: Do X": the part before the colon.
 _PREFIX = re.compile(r"([A-Za-z0-9_/,. -]{1,24}?): ")
 
@@ -27,29 +29,29 @@ _PREFIX = re.compile(r"([A-Za-z0-9_/,. -]{1,24}?): ")
 def subject_of(evidence: Evidence) -> str:
     """Return the subject, at most 69 characters.
 
-    Tree, subsystem and improvement are left out if they do not fit. If that is not enough, the name
-    of the benchmark is shortened.
+    The name of the result is shortened first: to the benchmark with the last word of the metric,
+    to the benchmark, and then at its end. The improvement is left out if it does not fit, then the
+    subsystem, then the tree.
 
     :raises InputError: the record has no regression, or a text is not ASCII
     """
-    commit = _commits(evidence)
-    tree, system = _tree(evidence), _subsystem(evidence)
-    worse, better = _worse(evidence), _better(evidence)
-    whole = f"{worse}, {better}" if better else worse
-    for front, what in (
-        (f"{tree}{system}", whole),
-        (system, whole),
-        ("", whole),
-        (f"{tree}{system}", worse),
-        (system, worse),
-        ("", worse),
-    ):
-        subject = f"{front}{commit}: {what}"
-        if len(subject) <= SUBJECT_COLUMNS:
-            return subject
-    size = f" {_size(evidence.headline())} regression"
-    room = SUBJECT_COLUMNS - len(commit) - len(": ") - len(size)
-    return f"{commit}: {cut(_name(evidence, evidence.headline()), max(room, _SHORTEST_NAME))}{size}"
+    commit, size = _commits(evidence), f" {_size(evidence.headline())} regression"
+    tree, system, better = _tree(evidence), _subsystem(evidence), _better(evidence)
+    names = _names(evidence)
+    for name in names:
+        whole = f"{tree}{system}{commit}: {name}{size}, {better}"
+        if better and len(whole) <= SUBJECT_COLUMNS:
+            return whole
+    for front in (f"{tree}{system}", tree, ""):
+        for name in names:
+            subject = f"{front}{commit}: {name}{size}"
+            if len(subject) <= SUBJECT_COLUMNS:
+                return subject
+        room = SUBJECT_COLUMNS - len(front) - len(commit) - len(": ") - len(size)
+        if room >= _SHORTEST_CUT:
+            return f"{front}{commit}: {cut(names[-1], room)}{size}"
+    room = SUBJECT_COLUMNS - len(": ") - len(size) - _SHORTEST_NAME
+    return f"{cut(commit, room)}: {cut(names[-1], _SHORTEST_NAME)}{size}"
 
 
 def reply_subject(evidence: Evidence) -> str:
@@ -58,9 +60,8 @@ def reply_subject(evidence: Evidence) -> str:
 
 
 def _commits(evidence: Evidence) -> str:
-    culprit = evidence.culprit
-    good = f"{culprit.good.commit[:COMMIT_DIGITS]}.." if culprit.is_range else ""
-    return f"{good}{culprit.id}"
+    name = spell(evidence.culprit.range_name, where="commits")
+    return cut(name, _LONGEST_COMMITS) if evidence.culprit.is_range else name
 
 
 def _tree(evidence: Evidence) -> str:
@@ -78,11 +79,6 @@ def _subsystem(evidence: Evidence) -> str:
         return ""
     prefix = _PREFIX.match(evidence.culprit.bad.subject)
     return f"{prefix[1]}: " if prefix else ""
-
-
-def _worse(evidence: Evidence) -> str:
-    row = evidence.headline()
-    return f"{_name(evidence, row)} {_size(row)} regression"
 
 
 def _better(evidence: Evidence) -> str:
@@ -106,11 +102,23 @@ def _at(row: Row, rows: Sequence[Row]) -> str:
     return f" at {cut(point, _LONGEST_POINT)}" if point else ""
 
 
+def _names(evidence: Evidence) -> list[str]:
+    """Return names of the result that decided, the longest first, the benchmark last."""
+    row = evidence.headline()
+    benchmark = name_benchmark(row.workload)
+    name, last = name_result(row), row.metric.split()[-1:]
+    whole = [_name(evidence, row)]
+    if whole[0] != _cut(benchmark) and name.startswith(benchmark):
+        whole.append(_cut(" ".join([benchmark, *last])))
+    return [*dict.fromkeys([*whole, _cut(benchmark)])]
+
+
 def _name(evidence: Evidence, row: Row) -> str:
-    """Return the name of the benchmark; if the results have several metrics, that of the metric."""
-    metrics = {each.metric for each in evidence.rows(evidence.culprit.main)}
-    name = name_benchmark(row.workload) if len(metrics) == 1 else name_result(row)
-    return _cut(name)
+    """Return the name of the benchmark; if it has several metrics, that of the metric."""
+    benchmark = name_benchmark(row.workload)
+    rows = evidence.rows(evidence.culprit.main)
+    metrics = {each.metric for each in rows if name_benchmark(each.workload) == benchmark}
+    return _cut(benchmark if len(metrics) == 1 else name_result(row))
 
 
 def _cut(name: str) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.lab.night.job import read_job
 from schedperf.lab.night.process import Commands, Interrupted
-from schedperf.lab.night.state import Night, NightError, Store, is_running, locked
-from schedperf.lab.night.steps import Context, prepare
+from schedperf.lab.night.state import NightError, is_running, locked
+from schedperf.lab.night.steps import prepare
 from tests.schedperf.lab.night.test_status import JOB
+from tests.schedperf.lab.night.test_steps import make_context
 
 
 @pytest.fixture
@@ -120,10 +120,7 @@ def test_a_build_hook_that_fails_is_one_line(
     hook.write_text(f"#!/bin/sh\n{script}\n")
     hook.chmod(0o755)
     words = 'build = ["./hook"]\nbuild_limit = 1\n'
-    (tmp_path / "night.toml").write_text(f"{JOB}[kernel]\n{words}")
-    job = read_job(tmp_path / "night.toml")
-    night = Night(id="2026-11-27", machine="lab", job="hackbench")
-    context = Context(job, Store(tmp_path), night, Commands(tmp_path, 0), None, again=False)
+    context = make_context(tmp_path, f"{JOB}[kernel]\n{words}")
     monkeypatch.setattr(context.target, "check_proof", lambda _hook: None)
     with pytest.raises(NightError, match=problem) as error:
         prepare(context)

@@ -13,6 +13,7 @@ from schedperf.lab.night.state import (
     NightKernel,
     Store,
     find_nights,
+    in_turn,
     locked,
     new_store,
 )
@@ -43,7 +44,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         b'{"schema": "schedperf/night/2"}',
         b'{"schema": "schedperf/night/1", "id": "../x", "machine": "a", "job": "b"}',
         b'{"schema": "schedperf/night/1", "id": "2026-11-27", "machine": 3, "job": "b"}',
-        b'{"id": "2026-11-27", "machine": "a", "job": "b", "steps": {"launch": {}}}',
+        b'{"id": "2026-11-27", "machine": "a", "job": "b", "steps": {"record": []}}',
         b"[" * 100_000,
         b" " * (2 << 20),
     ],
@@ -54,6 +55,25 @@ def test_damaged_state(tmp_path: Path, content: bytes) -> None:
         Store(tmp_path).read()
     assert str(error.value).startswith(str(tmp_path / STATE))
     assert str(error.value).isprintable()
+
+
+def test_state_of_an_older_version(tmp_path: Path) -> None:
+    (tmp_path / STATE).write_text(
+        '{"id": "2026-11-27", "machine": "a", "job": "b", "outcome": "no-change", "workload": "0", '
+        '"steps": {"retest": {"ended": "x"}}, "store": null, "retest": null}'
+    )
+    night = Store(tmp_path).read()
+    assert (night.start, night.following) == ("2026-11-27", "history")
+
+
+def test_machines_take_turns(tmp_path: Path) -> None:
+    busy = pytest.raises(NightError, match="another machine of the lab has it")
+    with in_turn(tmp_path / "lock", 0.0), busy, in_turn(tmp_path / "lock", 0.0):
+        pass
+    with in_turn(tmp_path / "lock", 0.0):
+        pass
+    with pytest.raises(NightError, match="not a directory"), in_turn(tmp_path / "lock" / "x", 0.0):
+        pass
 
 
 def test_state_of_a_cut_off_file(tmp_path: Path) -> None:
@@ -99,4 +119,4 @@ def test_second_night_is_refused(tmp_path: Path) -> None:
 
 def test_steps_are_in_order() -> None:
     assert STEPS[0] == "prepare"
-    assert STEPS[-1] == "history"
+    assert STEPS[-1] == "digest"

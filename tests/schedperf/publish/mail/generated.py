@@ -282,11 +282,11 @@ def _check_first_lines(evidence: Evidence, body: str) -> None:
     first = " ".join(" ".join(body.splitlines()[:FIRST_LINES]).split())
     assert evidence.culprit.id in first
     assert re.search(
-        r"(increases|decreases) .* by [\d.e+]+% \[95% CI [-+][\d.e+]+%, [-+][\d.e+]+%\]", first
+        r"(increases .* by|decreases .* by|makes .*) [\d.e+]+%( slower)? "
+        r"\[95% CI [-+][\d.e+]+%, [-+][\d.e+]+%\]",
+        first,
     )
     assert "8-CPU" in first
-    assert re.search("(present|gone) in|newest kernel of .* (not measured|is [a-z]+)", first)
-    assert re.search("revert", first, re.IGNORECASE)
-    assert re.search(r"\d (boots?|runs?|interleaved pairs? of runs?)|not recorded", first)
-    assert "change is relative to" in first
+    for fact in ("still there: ", "reverted", "elsewhere: ", "other results: "):
+        assert fact in first
     assert "95% CI" in first

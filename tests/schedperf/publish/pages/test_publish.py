@@ -20,12 +20,12 @@ from schedperf.model.json_text import to_json
 from schedperf.publish.culprit.checks import with_checks
 from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.culprit.json import read_culprit
-from schedperf.publish.culprit.record import Culprit, Revert
+from schedperf.publish.culprit.record import Bisection, BisectionStep, Culprit, Measured, Revert
 from schedperf.publish.pages.culprit_page import draw_culprit
 from schedperf.publish.pages.feed import ATOM
 from schedperf.publish.pages.publish import publish
 from tests.schedperf.publish.pages.canaries import HOST_NAME, Seeder, has_canary
-from tests.schedperf.publish.pages.conftest import unretested
+from tests.schedperf.publish.pages.conftest import compare, unretested
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 FIRST, LATER = datetime(2026, 11, 27, 12, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
@@ -326,3 +326,47 @@ def test_other_files_are_refused_in_one_line(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not site.exists()
+
+
+def test_the_page_has_tested_commits_configuration_and_command(
+    culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
+) -> None:
+    good, bad = culprit.good.commit, culprit.bad.commit
+    steps = (
+        BisectionStep(commit=good, boots=8, probability=0.004),
+        BisectionStep(commit=bad, boots=12, probability=0.993),
+        BisectionStep(commit="c" * 40, boots=0, probability=None, untestable="did not build"),
+    )
+    bisection = Bisection(
+        good=good, bad=bad, steps=steps, builds=3, boots=20, probability=0.993,
+        neighbours_tested=True,
+    )  # fmt: skip
+    publish(
+        write(tmp_path, found, retested, replace(culprit, bisection=bisection)), site, now=FIRST
+    )
+    page = (site / f"r/{culprit.key}/index.html").read_text()
+    rows = re.findall(r"<tr><td><code>([0-9a-f]{12})</code>.*?</tr>", page)
+    assert rows == [bad[:12], good[:12], "c" * 12]
+    assert 'aria-label="probability 0.993"' in page
+    assert "did not build" in page
+    [configuration] = re.findall(r"<dt>configuration</dt><dd>([^<]*)</dd>", page)
+    assert configuration.startswith((".config ", "same .config"))
+
+
+def test_the_title_says_that_it_is_fixed(
+    culprit: Culprit,
+    found: Comparison,
+    retested: Comparison,
+    *,
+    tmp_path: Path,
+    site: Path,
+    make_bundle: Callable[..., Path],
+) -> None:
+    fixed = compare(make_bundle, tmp_path / "fixed", 0.6, seed=4)
+    comparisons = (*culprit.comparisons, fixed.id)
+    done = replace(culprit, fix=Measured(comparison=fixed.id), comparisons=comparisons)
+    publish(write(tmp_path, found, retested, fixed, done), site, now=FIRST)
+    page = (site / f"r/{culprit.key}/index.html").read_text()
+    assert "<h1>Fixed: 0123456789ab: hackbench" in page
+    # The feed has its own word for it.
+    assert (site / "atom.xml").read_text().count("fixed: ") == 1

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from schedperf.commands._printed import check_command
 from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.mail.checks.context import Context
 from schedperf.publish.mail.draft import Request, draft
@@ -42,6 +43,7 @@ def make_context(
         "now": NOW,
         "earlier": earlier,
         "is_reachable": lambda _address: "yes",
+        "check_command": check_command,
         "undone_by": (),
     }
     return Context(**{**default, **fields})

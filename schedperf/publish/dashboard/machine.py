@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Draw the page of a machine: its series, its last nights, and services."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from schedperf.history.questions.recent import Recent
+from schedperf.publish.dashboard.chart import CLASSES, draw_sparkline
+from schedperf.publish.dashboard.frame import Frame
+from schedperf.publish.dashboard.lab import Lab, Machine, describe_result
+from schedperf.publish.dashboard.words import describe_change_of, describe_size
+from schedperf_reports.history.words import describe_step
+
+_MOST_OUTCOMES = 60
+_DATE = 10
+
+
+def draw_machine(
+    lab: Lab, machine: Machine, of_machine: Sequence[Recent], classes: Sequence[str], frame: Frame
+) -> bytes:
+    """Return the page of a machine.
+
+    :param classes: redacted class and names of the machine, as outcomes have them
+    """
+    outcomes = [each for each in lab.outcomes if _is_of(each.machine, classes)]
+    lost = [each for each in of_machine if each.series.key in lab.lost]
+    return frame.render(
+        "site/machine.html.j2",
+        root="../",
+        title=machine.name,
+        machine=machine,
+        rows=[*_rows(lab, of_machine)],
+        has_trees=len({each.series.tree for each in of_machine}) > 1,
+        lost=len(lost),
+        last=max((each.last.night for each in of_machine), default=""),
+        outcomes=outcomes[:_MOST_OUTCOMES],
+        services=[each for each in lab.services if _is_of(each[0], classes)],
+    )
+
+
+def _is_of(name: str, classes: Sequence[str]) -> bool:
+    return any(each == name or each.startswith(f"{name}-") for each in classes)
+
+
+def _rows(lab: Lab, of_machine: Sequence[Recent]) -> Iterator[Mapping[str, object]]:
+    for recent in of_machine:
+        series = recent.series
+        step = lab.step_of(series)
+        lost = lab.lost.get(series.key)
+        sees = recent.seen_in_one_night
+        yield {
+            "key": series.key,
+            "what": describe_result(series),
+            "tree": series.tree,
+            "last": recent.last.night[:_DATE],
+            "change": "lost" if lost else describe_change_of(recent, recent.last),
+            "tone": "lost" if lost else CLASSES.get(step.direction, "moved") if step else "",
+            "sees": describe_size(sees, recent) if sees is not None else "-",
+            "noise": describe_size(recent.sd_nights, recent)
+            if recent.sd_nights is not None
+            else "-",
+            "lost": recent.lost,
+            "nights": len(recent.nights),
+            "step": f"{step.night[:_DATE]}, {describe_step(step)}" if step else "",
+            "sparkline": draw_sparkline(recent),
+        }
