@@ -189,6 +189,7 @@ def missing_for(command: str) -> str | None:
         and shutil.which("qemu-system-x86_64") is None,
         "needs the source of a kernel, and boots guests": " --in vm " in command
         or command.startswith("schedperf series "),
+        "needs a step, which nights of a laboratory show": " --step " in command,
         "asks on a terminal before it runs anything": command.startswith("schedperf rerun ")
         and asks,
     }

@@ -15,10 +15,10 @@ from schedperf.publish.mail.message import Kind
 from schedperf_collectors.machine.new_files import open_unplanted
 
 if TYPE_CHECKING:
+    from schedperf.history.questions.balance import Balance
     from schedperf.publish.culprit.figures import Evidence
     from schedperf.publish.culprit.record import Check
     from schedperf.publish.mail.message import Message
-    from schedperf.publish.mail.nights import NightSummary
     from schedperf.publish.mail.outbox import Mail, Outbox
     from schedperf.publish.mail.site import MailSite
 
@@ -28,7 +28,7 @@ EPILOG = """\b
 Examples:
   schedperf mail draft culprit/culprit.json --repo linux
   schedperf mail draft culprit/culprit.json --kind fixed -o -
-  schedperf mail draft --digest --night nights nights/*/compare.json
+  schedperf mail draft --digest --store history --week 2026-W48
 """
 
 
@@ -43,15 +43,19 @@ Examples:
     show_default=True,
     help="Draft the report, or a reply to it.",
 )
-@click.option("--digest", is_flag=True, help="Draft the weekly digest of the given comparisons.")
+@click.option("--digest", is_flag=True, help="Draft the digest of a week of a store.")
 @click.option(
-    "--night",
-    "nights",
-    metavar="PATH",
-    multiple=True,
+    "--store",
+    metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Read the state.json of a night, or all of a directory of nights: for the digest, and "
-    "for the check balance. Repeatable.",
+    help="Read this store: for the digest, and for the check balance.  [default: store in "
+    "mail.toml]",
+)
+@click.option(
+    "--week",
+    metavar="WEEK",
+    help="Draft the digest of this week, e.g. 2026-W48, Monday to Sunday.  [default: that of "
+    "yesterday]",
 )
 @click.option(
     "--repo",
@@ -74,7 +78,8 @@ def command(
     *,
     kind: Kind,
     digest: bool,
-    nights: tuple[Path, ...],
+    store: Path | None,
+    week: str | None,
     repo: Path | None,
     maintainers_from: str | None,
     check_links: bool,
@@ -96,9 +101,11 @@ def command(
     site = read_site(folder)
     outbox = Outbox(folder)
     now = datetime.now(UTC).replace(microsecond=0)
-    states = _read_nights(nights)
+    store = store or (None if site.store is None else Path(site.store))
+    if week is not None and not digest:
+        raise click.UsageError("--week: given without --digest; add --digest")
     if digest:
-        message = _draft_digest(files, states, outbox, site, now)
+        message = _draft_digest(files, store, week, outbox=outbox, site=site, now=now)
     else:
         message = _draft(
             files,
@@ -106,7 +113,7 @@ def command(
             outbox,
             site,
             now,
-            states=states,
+            store=store,
             repo=repo,
             maintainers_from=maintainers_from,
             check_links=check_links,
@@ -120,22 +127,44 @@ def command(
 
 def _draft_digest(
     files: Sequence[Path],
-    states: "Sequence[NightSummary]",
+    store: Path | None,
+    week: str | None,
+    *,
     outbox: "Outbox",
     site: "MailSite",
     now: datetime,
 ) -> "Message":
-    from schedperf.publish.culprit.files import load_comparison  # noqa: PLC0415
-    from schedperf.publish.mail.checks.balance import check_directions  # noqa: PLC0415
+    """Return the digest of a week of a store, with its checks.
+
+    :param files: none may be given
+    :param week: None for that of yesterday
+    """
+    from schedperf.history.questions.history import open_history  # noqa: PLC0415
+    from schedperf.history.questions.week import parse_week, read_week  # noqa: PLC0415
+    from schedperf.publish.mail.checks.balance import check_balance  # noqa: PLC0415
     from schedperf.publish.mail.checks.form import check_digest  # noqa: PLC0415
     from schedperf.publish.mail.draft import with_checks  # noqa: PLC0415
-    from schedperf.publish.mail.nights import directions_of  # noqa: PLC0415
     from schedperf.publish.mail.render.digest import draft_digest  # noqa: PLC0415
 
-    comparisons = [load_comparison(path) for path in files]
-    message = draft_digest(comparisons, states, outbox.mails(), site, now)
-    checks = [check_digest(message), check_directions(directions_of(states))]
-    return with_checks(message, checks)
+    if files:
+        raise click.UsageError(f"--digest: given with {files[0]}; give --store DIR only")
+    if store is None:
+        raise click.UsageError("--digest: given without --store; add --store DIR")
+    dates = parse_week(week, now.date())
+    with open_history(store) as history:
+        shown = read_week(history, dates, now.date())
+    message = draft_digest(shown, outbox.mails(), site, now)
+    return with_checks(message, [check_digest(message), check_balance(shown.balance)])
+
+
+def _read_balance(store: Path | None) -> "Balance | None":
+    from schedperf.history.questions.balance import read_balance  # noqa: PLC0415
+    from schedperf.history.questions.history import open_history  # noqa: PLC0415
+
+    if store is None:
+        return None
+    with open_history(store) as history:
+        return read_balance(history)
 
 
 def _draft(
@@ -145,7 +174,7 @@ def _draft(
     site: "MailSite",
     now: datetime,
     *,
-    states: "Sequence[NightSummary]",
+    store: Path | None,
     repo: Path | None,
     maintainers_from: str | None,
     check_links: bool,
@@ -154,7 +183,6 @@ def _draft(
     from schedperf.publish.mail.checks import run_checks  # noqa: PLC0415
     from schedperf.publish.mail.checks.context import Context  # noqa: PLC0415
     from schedperf.publish.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
-    from schedperf.publish.mail.nights import directions_of  # noqa: PLC0415
     from schedperf.publish.mail.recipients import Maintainers, recipients_of_record  # noqa: PLC0415
     from schedperf.publish.mail.repository import ask_maintainers, find_undoing  # noqa: PLC0415
     from schedperf.publish.mail.web import asks_archive, is_reachable  # noqa: PLC0415
@@ -191,7 +219,7 @@ def _draft(
         is_reachable=is_reachable if check_links else None,
         check_command=check_command,
         undone_by=find_undoing(repo, bad.commit, tree) if repo else None,
-        directions=directions_of(states),
+        balance=_read_balance(store),
     )
     return with_checks(message, run_checks(context))
 
@@ -247,13 +275,6 @@ def _print_checks(checks: Sequence["Check"]) -> None:
     for check in checks:
         if not check.passed:
             click.echo(f"  {check.name}: {check.reason}", err=True)
-
-
-def _read_nights(paths: Sequence[Path]) -> "list[NightSummary]":
-    from schedperf.publish.mail.nights import find_states, read_state  # noqa: PLC0415
-
-    states = dict.fromkeys(state for path in paths for state in find_states(path))
-    return [read_state(state) for state in states]
 
 
 def _write(output: str, content: bytes) -> None:

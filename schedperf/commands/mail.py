@@ -14,10 +14,14 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean, clean_line
 
 if TYPE_CHECKING:
-    from schedperf.publish.mail.outbox import Contents, Mail, Outbox
+    from collections.abc import Sequence
+
+    from schedperf.publish.mail.outbox import Contents, Decision, Mail, Outbox
     from schedperf.publish.mail.site import MailSite
 
 _RESULTS = {"waits": "waits for a person", "failed": "not sent, the next send tries again"}
+# Replies to a mail that the list shows.
+_MOST_REPLIES = 3
 _DRAFT = "schedperf.commands._mail_draft"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -73,16 +77,19 @@ ID = click.argument("mail_id", metavar="ID")
 @command.command(name="list")
 @OUTBOX
 def list_(folder: Path) -> int:
-    """List the mails, what holds them, and what replies silenced.
+    """List the mails, what holds them, replies of people with their age, and what they silenced.
 
     The exit status is 1 if the outbox has a problem, such as a foreign file.
     """
     outbox = _open(folder)
     contents: Contents = outbox.read()
+    decisions = outbox.decisions()
     for mail in contents.mails:
         click.echo(f"{mail.state:<9}  {mail.id}  {clean_line(mail.metadata.subject)}")
         if reason := _waits_for(outbox, folder, mail):
             click.echo(f"{'':<9}  {reason}")
+        for line in _replies_to(mail, decisions):
+            click.echo(f"{'':<9}  {line}")
     if not contents.mails:
         click.echo(f"{folder}: no mails", err=True)
     for line in _quiet(outbox):
@@ -186,7 +193,9 @@ def replies(path: Path, folder: Path) -> None:
     PATH is a Maildir, or a git clone of a public-inbox; it is only read. The word must be a line of
     its own. A bounce suspends the address.
     """
-    _apply_replies(_open(folder), path)
+    outbox = _open(folder)
+    _apply_replies(outbox, path)
+    _settle_steps(outbox, _site(folder))
 
 
 @command.command()
@@ -212,6 +221,7 @@ def send(folder: Path) -> int:
         is_done = is_done and sent.result not in {"refused", "failed", "waits"}
         reason = f": {clean_line(sent.reason)}" if sent.reason else ""
         click.echo(f"{sent.id}: {_RESULTS.get(sent.result, sent.result)}{reason}")
+    _settle_steps(outbox, site)
     return int(not is_done)
 
 
@@ -220,6 +230,19 @@ def _apply_replies(outbox: "Outbox", path: Path) -> None:
 
     for heard in read_replies(outbox, path, _now()):
         click.echo(f"{clean_line(heard.file)}: {clean_line(heard.effect)}")
+
+
+def _settle_steps(outbox: "Outbox", site: "MailSite") -> None:
+    """Give steps the states that follow from mails and replies, if mail.toml names a store."""
+    from schedperf.publish.mail.states import settle_steps  # noqa: PLC0415 # --help stays fast
+
+    if site.store is None:
+        return
+    store, decisions = Path(site.store), outbox.decisions()
+    for line in settle_steps(
+        store, outbox.mails(), decisions, lambda text: click.echo(text, err=True)
+    ):
+        click.echo(clean_line(line))
 
 
 def _content(outbox: "Outbox", mail: "Mail") -> bytes:
@@ -265,6 +288,20 @@ def _waits_for(outbox: "Outbox", folder: Path, mail: "Mail") -> str:
         if obstacles:
             return f"waits: {clean_line(obstacles[0].partition(';')[0])}"
     return _held_by(mail)
+
+
+def _replies_to(mail: "Mail", decisions: "Sequence[Decision]") -> list[str]:
+    """Return one line for each of the last replies of people to a mail, with its age."""
+    now = _now()
+    lines = []
+    for each in decisions:
+        if each.act == "reply" and each.id == mail.id:
+            days = max(0, (now - datetime.fromisoformat(each.written or each.when)).days)
+            age = "today" if not days else f"{days} day{'s' * (days != 1)} ago"
+            lines.append(f"reply of {clean_line(each.who)}, {age}")
+    left = len(lines) - _MOST_REPLIES
+    earlier = f"{left} earlier repl{'y' if left == 1 else 'ies'}"
+    return [*([earlier] if left > 0 else []), *lines[-_MOST_REPLIES:]]
 
 
 def _held_by(mail: "Mail") -> str:

@@ -87,9 +87,11 @@ def status(path: Path, *, machine: str | None) -> int:
     shown = machines[0]
     is_one = len(machines) == 1
     lines = [*(draw_night(lab, shown) if is_one else draw_lab(lab, machines))]
-    lost = read_lab_lost(lab)
-    lines += [*draw_requests(lab, chosen), *(draw_lost(lost) if lost is not None else ())]
     click.echo("\n".join(lines))
+    # The store may be damaged; how far the nights are is printed before.
+    lost = read_lab_lost(lab)
+    more = [*draw_requests(lab, chosen), *(draw_lost(lost) if lost is not None else ())]
+    click.echo("".join(f"{line}\n" for line in more), nl=False)
     return int(any(each.is_bad for each in machines) or is_lost(lost))
 
 
@@ -146,7 +148,7 @@ def install(path: Path, *, at: str | None, user: bool, only_print: bool) -> None
 
 @command.command("kernel-build")
 def kernel_build() -> None:
-    """Print an example of `tree.build`: a shell script to copy and to change.
+    """Print a program that builds and installs kernels: a shell script to copy and to change.
 
     It builds the reference and today's kernel of a tree by one toolchain, and installs them on the
     machine by ssh. Its first lines say how it is used.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from sqlalchemy import select
 
+from schedperf.history.questions.causes import EARLIEST, FOUND, LATEST
 from schedperf.history.questions.history import History
 from schedperf.history.questions.records import Series, Step
 from schedperf.history.questions.watched import key_of
@@ -118,7 +119,7 @@ def _suspect(series: Series, row: Row, side: _Measured, nights: int) -> StepChan
             f"found by the comparison of one night; the series has {nights} nights, and the watch "
             f"needs {FEWEST_NIGHTS}"
         ),
-        numbers={"nights": nights},
+        numbers={"nights": nights, EARLIEST: position, LATEST: position, FOUND: position},
     )
 
 

@@ -81,22 +81,29 @@ class Cause(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(each.shown.series.machine_class for each in self.steps))
 
 
-def find_causes(history: History) -> tuple[Cause, ...]:
-    """Return the causes of all steps that were not refuted, in the order of their nights.
+def list_suspected(history: History) -> tuple[CausedStep, ...]:
+    """Return all steps with their first decisions, also those that were refuted.
 
     :raises InputError: the database cannot be read
     """
     suspicions = _read_suspicions(history)
-    steps = [
+    return tuple(
         CausedStep(shown=each, suspicion=_suspicion(each, suspicions.get(each.step.id)))
         for each in list_steps(history)
-        if each.step.state not in REFUTED
-    ]
+    )
+
+
+def find_causes(history: History) -> tuple[Cause, ...]:
+    """Return the causes of all steps that were not refuted, in the order in which they were found.
+
+    :raises InputError: the database cannot be read
+    """
+    steps = [each for each in list_suspected(history) if each.state not in REFUTED]
     by_tree: dict[object, list[CausedStep]] = {}
     for step in steps:
         by_tree.setdefault(_tree_of(step), []).append(step)
     causes = [cause for of_tree in by_tree.values() for cause in _join(of_tree)]
-    return tuple(sorted(causes, key=lambda each: each.leader.suspicion.latest))
+    return tuple(sorted(causes, key=lambda each: _order(each.leader)))
 
 
 def cause_of(history: History, step: str) -> Cause:
@@ -109,9 +116,8 @@ def cause_of(history: History, step: str) -> Cause:
     for cause in find_causes(history):
         if known.id in {each.id for each in cause.steps}:
             return cause
-    [alone] = [each for each in list_steps(history) if each.step.id == known.id]
-    suspicion = _suspicion(alone, _read_suspicions(history).get(known.id))
-    return Cause(steps=(CausedStep(shown=alone, suspicion=suspicion),))
+    [alone] = [each for each in list_suspected(history) if each.id == known.id]
+    return Cause(steps=(alone,))
 
 
 def _tree_of(step: CausedStep) -> object:

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
 
 from schedperf.history.store.decisions import Purpose
-from schedperf.history.store.reading import Result
+from schedperf.history.store.reading import Result, program_of
 from schedperf.history.store.tables import BOOT, CHAIN, INPUT, NIGHT, RESULT, SERIES, VALUE
 from schedperf.history.store.watched import forget_watched
 from schedperf.model.rows import digest_of
@@ -238,10 +238,31 @@ class Nights:
         inputs = self._inputs([*touched], purpose)
         values = self._values(inputs, touched)
         boots = self._boots([each for of_night in inputs.values() for each in of_night])
+        workloads = self._workloads(inputs, touched)
         for night, results in sorted(touched.items()):
             for result in sorted(results):
                 found = values.get((night, result), {})
-                yield night, result, _Night(night, inputs.get(night, {}), found, boots)
+                of_night = inputs.get(night, {})
+                workload = workloads.get(result, "")
+                yield night, result, _Night(night, of_night, found, boots, workload)
+
+    def _workloads(
+        self,
+        inputs: Mapping[str, Mapping[int, Row[Any]]],
+        touched: Mapping[str, Collection[int]],
+    ) -> Mapping[int, str]:
+        """Return the workload of each result, if a bundle has several of them."""
+        stored = (each.program for of_night in inputs.values() for each in of_night.values())
+        if not any(program is not None and program.startswith("{") for program in stored):
+            return {}
+        results = sorted({result for each in touched.values() for result in each})
+        return {
+            row.id: row.workload
+            for part in _parts(results)
+            for row in self._connection.execute(
+                select(RESULT.c.id, RESULT.c.workload).where(RESULT.c.id.in_(part))
+            )
+        }
 
     def _inputs(
         self, nights: Sequence[str], purpose: Purpose
@@ -300,6 +321,7 @@ class _Night:
 
     :param inputs: the bundles of the night, by id
     :param boots: their boots
+    :param workload: that of the result; "" if no bundle has several
     """
 
     def __init__(
@@ -308,7 +330,9 @@ class _Night:
         inputs: Mapping[int, Row[Any]],
         values: _Boots,
         boots: Mapping[tuple[int, int], Row[Any]],
+        workload: str,
     ) -> None:
+        self._workload = workload
         self._night = night
         self._inputs = inputs
         self._values = values
@@ -338,7 +362,7 @@ class _Night:
             "new_runs": level and level.runs,
             "environment": self._environment(chosen),
             "parser": _only({each.parser for each in used}),
-            "program": _only({each.program for each in used}),
+            "program": _only({program_of(each.program, self._workload) for each in used}),
             "emulated": self._is_emulated(chosen),
         }
 

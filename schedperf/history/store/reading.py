@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read from a bundle what the database holds about it: a pure function of bundle and parsers."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from schedperf.model.rows import digest_of
 from schedperf.model.text import clean_line
 from schedperf.runs.values import RunValues, read_run_values
 from schedperf_collectors import __version__
+from schedperf_collectors.contract import format_template
 
 # Version of what parses the numbers.
 PARSER = __version__
@@ -81,7 +83,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     :param digest: of its data; equal for equal data
     :param side: name of its side in an ``ab`` recording; None if it was recorded alone
     :param facts: stated at the recording
-    :param program: hash of the programs of the workload; None if not recorded
+    :param program: hash of the programs of the workload; None if not recorded. Of several
+        workloads, JSON
     :param is_retest: whether a retest decided the number of boots
     :param problem: first thing that could not be read; None if there is none
     """
@@ -202,8 +205,33 @@ def _run(bundle: Bundle, run: Run) -> RunRow:
 
 
 def _program(bundle: Bundle) -> str | None:
-    hashes = sorted({each.sha256 for entry in bundle.recordings for each in entry.programs})
-    return digest_of(hashes)[:_PROGRAM_DIGITS] if hashes else None
+    """Return the hash of the programs of all workloads.
+
+    Of several workloads, return a JSON object with the hash of each, so that an update of one
+    program does not end the baseline periods of the others; see :func:`program_of`.
+    """
+    hashes: dict[str, set[str]] = {}
+    for entry in bundle.recordings:
+        workload = entry.command[[*entry.command, "--"].index("--") + 1 :]
+        own = hashes.setdefault(_stored(format_template(workload)), set())
+        own |= {each.sha256 for each in entry.programs}
+    digests = {
+        name: digest_of(sorted(each))[:_PROGRAM_DIGITS] for name, each in hashes.items() if each
+    }
+    if len(hashes) > 1:
+        return json.dumps(digests, sort_keys=True)
+    return next(iter(digests.values()), None)
+
+
+def program_of(stored: str | None, workload: str) -> str | None:
+    """Return the hash of the programs of a workload; None if not recorded.
+
+    :param stored: :attr:`Reading.program` of the bundle
+    """
+    if stored is None or not stored.startswith("{"):
+        return stored
+    digests: Mapping[str, str] = json.loads(stored)
+    return digests.get(workload)
 
 
 def _problem(values: RunValues) -> str | None:

@@ -308,5 +308,6 @@ AFTER_STEPS: Mapping[AfterName, Callable[[Context], Result]] = {
     "draft": draft,
     "digest": digest,
 }
-# Steps of the whole lab.
-SHARED: frozenset[AfterName] = frozenset(("records", "publish", "draft", "digest"))
+# Steps of one machine, and those of the whole lab, in their order.
+OWN: Sequence[AfterName] = ("history", "requests")
+SHARED: Sequence[AfterName] = ("records", "publish", "draft", "digest")

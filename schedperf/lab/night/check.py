@@ -12,6 +12,7 @@ from schedperf.history.store import is_store
 from schedperf.lab.night.lab import Lab, Machine, Tree
 from schedperf.lab.night.machine import Target
 from schedperf.lab.night.state import NightError
+from schedperf.lab.reserve import check as check_reserve
 from schedperf.model.errors import InputError
 from schedperf.publish.mail.site import has_site, read_site
 
@@ -73,19 +74,17 @@ def _length_s(machine: Machine) -> float:
 
 def _problems_of_machine(lab: Lab, machine: Machine) -> Iterator[str]:
     where = f"machine {machine.name}"
-    hooks = {
-        "boot": machine.boot,
-        "reserve": machine.reserve or "",
-    }
-    programs = {
-        key: value.removeprefix(_COMMAND)
-        for key, value in hooks.items()
-        if value.startswith(_COMMAND)
-    }
-    programs |= {"power": machine.power or "", "console": machine.console or ""}
+    programs = {"power": machine.power or "", "console": machine.console or ""}
+    if machine.boot.startswith(_COMMAND):
+        programs["boot"] = machine.boot.removeprefix(_COMMAND)
     for key, program in programs.items():
         if program and not _is_program(program):
             yield f"{where}: {key}: {program}: no such program; install it, or change the key"
+    if machine.reserve is not None:
+        try:
+            check_reserve(machine.reserve)
+        except InputError as error:
+            yield f"{where}: {error}"
     try:
         target = Target(machine.reach)
         target.check_proof(machine.boot)

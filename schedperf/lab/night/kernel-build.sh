@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Build the reference and today's kernel of a tree, and install them on the machine under test by ssh:
-# an example of the program `kernel.build` of `schedperf night`. Copy it and change it.
+# an example of the program that builds the kernels of `schedperf night`. Copy it and change it.
 #
 # usage: kernel-build SETTINGS
 #
 # SETTINGS is a file of shell assignments:
-#   tree=https://git.kernel.org/pub/scm/linux/kernel/git/tip/tip.git
-#   ref=sched/core          the branch (or tag) that is tested
+#   tree=https://git.kernel.org/pub/scm/linux/kernel/git/tip/tip.git    [default: $SCHEDPERF_URL]
+#   ref=sched/core          the branch (or tag) that is tested [default: the first of $SCHEDPERF_REFS]
 #   reference=v6.19         tag of the reference kernel; empty for none
 #   config=lab.config       .config of both kernels, beside SETTINGS
-#   work=/srv/kernels       clone, builds, and commits/RELEASE.json (`kernel.sources`)
+#   work=/srv/kernels       clone and builds, one directory per tree
+#   commits=DIRECTORY       for RELEASE.json [default: $SCHEDPERF_SOURCES, or commits in `work`]
 #   keep=5                  tested kernels that stay on the machine [default: 5]
 #   install=deb             deb: bindeb-pkg; files: image and modules, e.g. for Fedora [default: deb]
 #   make='make -j8'         with LLVM=1, ARCH=, CROSS_COMPILE= ... [default: make -jCPUS]
@@ -25,11 +26,13 @@ die() { echo "kernel-build: $1" >&2; exit "${2:-1}"; }
 
 [ -f "${1:-}" ] || die 'no settings; usage: kernel-build SETTINGS (see the head of this file)' 2
 beside=$(cd "$(dirname "$1")" && pwd)
-keep=5 install=deb reference='' make="make -j$(nproc)"
+tree=${SCHEDPERF_URL-} ref=${SCHEDPERF_REFS-} commits=${SCHEDPERF_SOURCES-}
+ref=${ref%% *} keep=5 install=deb reference='' make="make -j$(nproc)"
 # shellcheck source=/dev/null
 . "$beside/$(basename "$1")"
 : "${tree:?set it in $1}" "${ref:?set it in $1}" "${config:?set it in $1}" "${work:?set it in $1}"
 : "${SCHEDPERF_TARGET:?set it to the machine, e.g. root@lab1}" "${SCHEDPERF_NIGHT:=$(date +%F)}"
+commits=${commits:-$work/commits}
 case $config in /*) ;; *) config=$beside/$config ;; esac
 port=${SCHEDPERF_TARGET##*:}
 [ "$port" != "$SCHEDPERF_TARGET" ] || port=
@@ -77,8 +80,8 @@ import json, sys
 keys = ["commit", "subject", "author", "committer", "committed", "tree", "ref", "build_id"]
 values = [*sys.stdin.buffer.read().decode(errors="replace").splitlines(), *sys.argv[1:]]
 print(json.dumps({key: value[:500] for key, value in zip(keys, values) if value}, indent=1))
-' "$tree" "$2" "$build_id" >"$work/commits/$release.json.new"
-    mv "$work/commits/$release.json.new" "$work/commits/$release.json"
+' "$tree" "$2" "$build_id" >"$commits/$release.json.new"
+    mv "$commits/$release.json.new" "$commits/$release.json"
 }
 
 # Prints what the kernel of a release was built from, if it is completely installed.
@@ -115,7 +118,7 @@ build_and_install() {
     key=$({ echo "$2" && cat "$build/.config"; } | sha256sum | cut -c1-64)
     release=$(make_in "$build" -s kernelrelease)
     there=$(on "$installed" "$release" </dev/null)
-    if [ "$there" = "$key" ] && [ -e "$work/commits/$release.json" ]; then
+    if [ "$there" = "$key" ] && [ -e "$commits/$release.json" ]; then
         echo "$1: $release is installed"
         return
     fi
@@ -150,8 +153,8 @@ build_and_install() {
     } | on "$complete" "$release"
 }
 
-mkdir -p "$work/build" "$work/commits"
-work=$(cd "$work" && pwd)
+mkdir -p "$work/build" "$commits"
+work=$(cd "$work" && pwd) commits=$(cd "$commits" && pwd)
 linux=$work/linux
 exec 9>"$work/lock"
 flock 9

@@ -38,7 +38,7 @@ from schedperf.inputs.bundle.toml import read_toml, to_record
 from schedperf.lab.night.job import Job, Name, Word, check_job
 from schedperf.model.errors import InputError
 from schedperf.model.text import list_some
-from schedperf.publish.mail.site import MailSite, check_site
+from schedperf.publish.mail.site import MailSite, check_site, with_store
 
 _COMMAND = "command:"
 _EXAMPLES = {
@@ -300,6 +300,8 @@ def read_lab(path: Path) -> Lab:
         raise InputError(f"{path}: {problem}; edit the file")
     for job in keys.job:
         check_job(job, f"{path}: job" if len(keys.job) == 1 else f"{path}: job {job.name}")
+    if keys.mail is not None:
+        keys = replace(keys, mail=with_store(keys.mail, tables))
     return _resolve(path.absolute(), keys)
 
 

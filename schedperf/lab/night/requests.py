@@ -183,7 +183,7 @@ def find_tasks(lab: Lab, machine: Machine, directory: Directory) -> list[Task | 
             continue
         task = _make_task(lab, machine, request, series.get(request.step_id or ""))
         why = None
-        if each.owner is not None and each.owner != _owner(lab, machine, request.id):
+        if each.owner is not None and each.owner != owner_of(lab, machine, request.id):
             why = "another runner has it"
         elif request.step_id in emulated and not lab.plan.act_on_emulated:
             why = "its results come from an emulator, and plan.act_on_emulated is not set"
@@ -236,7 +236,6 @@ def _why_no_time(machine: Machine, task: Task, durations: Durations) -> str | No
 def request_older(context: Context, directory: Directory) -> None:
     """Request the comparison with an older reference kernel, once per month, machine and tree.
 
-    :raises NightError: the machine does not answer
     :raises InputError: the store cannot be read or written
     """
     reference = next((each for each in context.night.kernels if each.name == BASE), None)
@@ -246,7 +245,12 @@ def request_older(context: Context, directory: Directory) -> None:
     identity = digest_of(["older", context.machine.name, context.tree.name, month])[:_DIGITS]
     if is_requested(directory.database(), identity):
         return
-    older = choose_older(context.tree, context.target.kernels(), reference.release)
+    try:
+        installed = context.target.kernels()
+    except NightError as error:
+        context.night.note(str(error))
+        return
+    older = choose_older(context.tree, installed, reference.release)
     if older is None:
         context.night.note(
             f"tree.older: no installed kernel before {reference.release} fits {context.tree.older}"
@@ -266,7 +270,7 @@ def request_older(context: Context, directory: Directory) -> None:
         writer.commit([(request, None)])
 
 
-def _owner(lab: Lab, machine: Machine, request: str) -> str:
+def owner_of(lab: Lab, machine: Machine, request: str) -> str:
     """Return the name of this runner, which is also that of its ``ab --retest``."""
     prefix = folder_of(lab, request) / machine.name / RETEST
     return cut(f"{socket.gethostname()}:{prefix}", _LONGEST_OWNER)
@@ -281,7 +285,7 @@ class _Runner:
         self._task = task
         self._request = task.request
         self._folder = folder_of(context.lab, task.request.id) / context.machine.name
-        self._owner = _owner(context.lab, context.machine, task.request.id)
+        self._owner = owner_of(context.lab, context.machine, task.request.id)
         self._queue = Queue(directory.database())
         self._renewed_s = time.monotonic()
 

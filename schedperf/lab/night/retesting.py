@@ -11,7 +11,7 @@ from schedperf.lab.night.state import NightError, NightKernel
 
 
 class Missing(NightError):
-    """The machine lacks a kernel that a request needs."""
+    """The machine does not answer, or lacks a kernel that a request needs."""
 
 
 def choose_retest(
@@ -19,11 +19,13 @@ def choose_retest(
 ) -> tuple[NightKernel, NightKernel]:
     """Return the kernels to boot: those that the request names, or others of the same kind.
 
-    :raises Missing: the machine has none before the step, or none since it
-    :raises NightError: the machine does not answer
+    :raises Missing: the machine has none before the step, or none since it, or does not answer
     :raises InputError: the file about a commit is damaged
     """
-    installed = sorted(context.target.kernels(), key=lambda each: each.installed_s)
+    try:
+        installed = sorted(context.target.kernels(), key=lambda each: each.installed_s)
+    except NightError as error:
+        raise Missing(str(error)) from error
     # Also the kernels of this night, which may be fixed and not bootable by their images.
     releases = [each.release for each in installed]
     releases += [each.release for each in context.night.kernels if each.release not in releases]

@@ -11,13 +11,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from schedperf.lab.night.after import AFTER_STEPS, SHARED
+from schedperf.lab.night.after import AFTER_STEPS, OWN, SHARED
 from schedperf.lab.night.context import Context, Failed, NotNow, Result
 from schedperf.lab.night.lab import Lab, Machine, Tree
 from schedperf.lab.night.process import Commands, Interrupted
 from schedperf.lab.night.recording import free
 from schedperf.lab.night.state import (
-    AFTER,
     MAIN,
     AfterName,
     Night,
@@ -31,6 +30,7 @@ from schedperf.lab.night.state import (
     now,
 )
 from schedperf.lab.night.steps import MAIN_STEPS, RECORDINGS, Step
+from schedperf.lab.reserve import reserved
 from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
 
@@ -38,6 +38,8 @@ from schedperf.model.text import clean_line
 MOST_FAILURES = 3
 _LONGEST = 1000
 _LAB_LOCK = "lab.lock"
+# What holds the reservation of the machine.
+_RESERVED = "reserved.json"
 # How long the steps of the whole lab may take on another machine.
 _TURN_S = 3600.0
 
@@ -76,12 +78,13 @@ def run_nights(lab: Lab, machine: Machine, say: Say, *, again: bool = False) -> 
             )
             for each in _open_nights(lab, machine)
         ]
-        for context in contexts:
-            _find_result(context, say)
-        for name in AFTER:
+        needs_machine = any(not each.night.has_ended("requests") for each in contexts)
+        how = machine.reserve if needs_machine else None
+        with reserved(how, machine.name, out / _RESERVED):
             for context in contexts:
-                if not context.night.has_ended(name):
-                    _follow_up(context, name, say)
+                _find_result(context, say)
+            _follow_up_all(contexts, OWN, say)
+        _follow_up_all(contexts, SHARED, say)
         failed = [context.night for context in contexts if context.night.failed]
         for context in contexts:
             say(f"{_title(context)}: {context.night.outcome}")
@@ -180,6 +183,14 @@ def _find_result(context: Context, say: Say) -> None:
             say(f"{_title(context)}: {night.outcome}")
         else:
             _end(context, name, result, say)
+
+
+def _follow_up_all(contexts: Sequence[Context], names: Sequence[AfterName], say: Say) -> None:
+    """Run steps after the result, each for the nights of all trees."""
+    for name in names:
+        for context in contexts:
+            if not context.night.has_ended(name):
+                _follow_up(context, name, say)
 
 
 def _follow_up(context: Context, name: AfterName, say: Say) -> None:

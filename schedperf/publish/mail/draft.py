@@ -17,6 +17,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.rows import digest_of
 from schedperf.publish.culprit.figures import Evidence, name_machine
 from schedperf.publish.culprit.record import Check, Culprit
+from schedperf.publish.culprit.workloads import command_of
 from schedperf.publish.mail.address import parse_mailbox
 from schedperf.publish.mail.headers import check_id, local_part, message_id, parse, write_header
 from schedperf.publish.mail.message import Kind, Message, Metadata
@@ -81,6 +82,7 @@ def draft(request: Request) -> Message:
             rendered=request.now.isoformat(timespec="seconds"),
             checks=(),
             benchmark_class=evidence.headline().class_,
+            steps=tuple(step.step for step in culprit.steps),
             reported=None if kind == "report" else _reported(request),
         ),
     )
@@ -170,7 +172,8 @@ def quoted_texts(evidence: Evidence) -> list[str]:
 def recorded_texts(evidence: Evidence) -> list[str]:
     """Return the texts that a mail may contain, and that come from recordings or from the site.
 
-    They are workloads, points, metrics with definitions, machines, names of options and trees,
+    They are workloads, points, metrics with definitions, machines, names of options, trees and
+    kernels,
     findings, the benchmark, and why a revert is impossible. Missing ones are "".
     """
     culprit = evidence.culprit
@@ -186,6 +189,11 @@ def recorded_texts(evidence: Evidence) -> list[str]:
         culprit.benchmark,
         culprit.tree.name if culprit.tree else "",
         (culprit.revert.impossible or "") if culprit.revert else "",
+        *(text for step in culprit.steps for text in (step.workload, step.point, step.metric)),
+        *(each.machine for step in culprit.steps for each in step.elsewhere),
+        culprit.good.name or "",
+        culprit.bad.name or "",
+        *(" ".join(command_of(row).shown) for row in comparison.rows),
     ]
 
 

@@ -43,7 +43,7 @@ STATES: tuple[State, ...] = get_args(State)
 # States in which no recipient has received the mail.
 NEVER_SENT: tuple[State, ...] = ("withdrawn", "refused")
 DECISIONS = "decisions.jsonl"
-Act = Literal["approve", "withdraw", "arrived", "not-arrived", "silence", "suspend"]
+Act = Literal["approve", "withdraw", "arrived", "not-arrived", "silence", "suspend", "reply"]
 
 _LARGEST_MAIL = 1 << 20
 _LARGEST_LOG = 1 << 26
@@ -77,6 +77,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     thread: Annotated[str | None, "commit of the report, or the kind of a mail without one"] = None
     address: Annotated[str | None, "suspended address"] = None
     reply: Annotated[str | None, "Message-ID of the reply or bounce"] = None
+    written: Annotated[str | None, "date of the reply, ISO 8601; null if it has none"] = None
     reason: str = ""
 
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read replies: ``stop`` and ``expected`` silence a thread, and bounces suspend an address.
 
+Replies of people are noted, so that ``mail list`` shows them.
+
 Replies are untrusted, so a reply can only reduce what the bot sends.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default as policy
+from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -28,6 +31,8 @@ _LARGEST_REPLY = 1 << 22
 # Tolerance for the clocks of mail servers.
 _EARLIER = timedelta(days=1)
 _LONGEST_NAME = 100
+# Replies to a mail that are noted: anyone can send some.
+_MOST_NOTED = 100
 _MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")
 # Mails contain the word in quotes, which some people repeat.
 _QUOTES = r"[\"'\u2018-\u201d]?"
@@ -67,6 +72,9 @@ class _Reply(Struct, frozen=True, kw_only=True):
     :param references: Message-IDs of the mails that it answers, or that a delivery report returns
     :param word: ``stop`` or ``expected``; None without such a word, or for an automatic mail
     :param bounced: addresses that a delivery report lists as failed
+    :param answers: Message-ID of the mail that it answers directly; None without one
+    :param is_automatic: whether a program has written it
+    :param written: its date; None without a valid one
     """
 
     sender: str
@@ -74,6 +82,9 @@ class _Reply(Struct, frozen=True, kw_only=True):
     references: tuple[str, ...]
     word: str | None
     bounced: tuple[str, ...]
+    answers: str | None
+    is_automatic: bool
+    written: datetime | None
 
 
 def read_replies(outbox: Outbox, path: Path, now: datetime) -> Iterator[Heard]:
@@ -96,8 +107,35 @@ def read_replies(outbox: Outbox, path: Path, now: datetime) -> Iterator[Heard]:
             for effect in (
                 *_silence(outbox, reply, answered, now),
                 *_suspend(outbox, reply, answered, now),
+                *_note(outbox, reply, answered, now),
             ):
                 yield Heard(file=name, effect=effect)
+
+
+def _note(outbox: Outbox, reply: _Reply, answered: Iterable[Mail], now: datetime) -> Iterator[str]:
+    """Note a reply of a person once, for each mail that it answers directly."""
+    own = {mail.metadata.message_id for mail in outbox.mails()}
+    if reply.is_automatic or reply.message_id is None or reply.message_id in own:
+        return
+    mails = list(answered)
+    direct = [mail for mail in mails if mail.metadata.message_id == reply.answers] or mails[-1:]
+    known = [(each.id, each.reply) for each in outbox.decisions() if each.act == "reply"]
+    for mail in direct:
+        of_mail = [id_ for name, id_ in known if name == mail.id]
+        if reply.message_id in of_mail or len(of_mail) >= _MOST_NOTED:
+            continue
+        outbox.decide(
+            Decision(
+                act="reply",
+                when=timestamp(now),
+                who=reply.sender,
+                id=mail.id,
+                thread=mail.thread,
+                reply=reply.message_id,
+                written=None if reply.written is None else timestamp(reply.written),
+            )
+        )
+        yield f"{reply.sender} replied to {mail.id}"
 
 
 def _silence(
@@ -165,7 +203,19 @@ def _understand(reply: EmailMessage) -> _Reply:
         references=_returned(reply) if bounced else _references(reply),
         word=None if _is_automatic(reply) else _word_of(reply),
         bounced=bounced,
+        answers=next(iter(_MESSAGE_ID.findall(_header(reply, "In-Reply-To"))), None),
+        is_automatic=_is_automatic(reply),
+        written=_date_of(reply),
     )
+
+
+def _date_of(reply: EmailMessage) -> datetime | None:
+    try:
+        written = parsedate_to_datetime(_header(reply, "Date"))
+        aware = written if written.tzinfo else written.replace(tzinfo=UTC)
+        return aware.astimezone(UTC)
+    except (*_MALFORMED, OverflowError):
+        return None
 
 
 def _bounced(reply: EmailMessage) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ The file is in the folder of the outbox. A lab has the same keys in the table ``
     base_url = "https://lab.example/schedperf"
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -123,6 +124,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
     archive: Archive | None = None
     transport: Transport = Files()
     replies: Annotated[Line | None, "Maildir or public-inbox with the replies"] = None
+    store: Annotated[Line | None, "store of the history whose steps the mails are about"] = None
     patches: Annotated[Url | None, "public-inbox with the posted patches"] = None
 
     def allows(self, address: str) -> bool:
@@ -159,6 +161,17 @@ def read_site(outbox: Path) -> MailSite:
     return check_site(to_record(tree, MailSite, path, _EXAMPLES), str(path), outbox.absolute())
 
 
+def with_store(site: MailSite, tables: Mapping[str, Any]) -> MailSite:
+    """Return settings with the store of the lab, unless they name another one.
+
+    :param tables: of the file of the lab
+    """
+    of_lab = tables.get("site")
+    keys = of_lab if isinstance(of_lab, dict) else {}
+    store = keys.get("store") or f"{keys.get('out') or 'nights'}/history"
+    return site if site.store is not None else replace(site, store=str(store))
+
+
 def check_site(site: MailSite, where: str, folder: Path) -> MailSite:
     """Check settings, and return them with absolute paths.
 
@@ -175,11 +188,12 @@ def _read_table(path: Path) -> MailSite:
 
     :raises InputError: it is missing or invalid
     """
-    tree = read_toml(path, "the file of a lab with [mail]; see docs/night.md").get("mail")
+    tables = read_toml(path, "the file of a lab with [mail]; see docs/night.md")
+    tree = tables.get("mail")
     if not isinstance(tree, dict):
         raise InputError(f"{path}: mail: expected a table [mail] (see docs/night.md); add it")
     site = to_record(tree, MailSite, path, _EXAMPLES)
-    return check_site(site, f"{path}: mail", path.parent)
+    return check_site(with_store(site, tables), f"{path}: mail", path.parent)
 
 
 def _resolve(site: MailSite, folder: Path) -> MailSite:
@@ -202,6 +216,7 @@ def _resolve(site: MailSite, folder: Path) -> MailSite:
         archive=archive and replace(archive, maildir=absolute(archive.maildir)),
         transport=transport,
         replies=absolute(site.replies),
+        store=absolute(site.store),
     )
 
 

@@ -21,11 +21,15 @@ from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.boots import commands
 from schedperf_collectors.boots import engine as engine_module
 from schedperf_collectors.boots.engine import AFTER_RUN, Engine
+from schedperf_collectors.boots.retest import begin_retest
 from schedperf_collectors.boots.state import OVER, JobState, State, Store
 from schedperf_collectors.command_line.main import _run
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.analysis import CONTINUE
 from schedperf_collectors.recorder.jobs import read_jobs
+from schedperf_collectors.recorder.options import make_parser
+from schedperf_collectors.recorder.request import Request
 from tests.collectors.boots.test_engine import RUNS, CrashingStore, Machine, _until_over
 from tests.collectors.boots.test_engine import _state as one_job
 from tests.collectors.boots.test_machine import HOOK, ProcessMachine, running_machine
@@ -185,6 +189,30 @@ def test_options_that_do_not_suit_jobs(arguments: Sequence[str], message: str) -
         _run(["ab", "-o", "night", *arguments])
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
+
+
+def test_a_retest_records_the_job_that_the_analysis_names() -> None:
+    arguments = [*KERNELS, "--on", "ssh:lab", "--retest", "5e", "-o", "night"]
+    options = make_parser("ab", "schedperf").parse_args(arguments)
+    asked: list[Mapping[str, Any]] = []
+
+    class Analysis:
+        def ask(self, what: str, **values: Any) -> Mapping[str, Any]:
+            asked.append({"what": what, **values})
+            plan = {"looks": [[4, 0.01], [8, 0.02]]}
+            return {"answer": CONTINUE, "text": "", "plan": plan, "request": {}, "job": 1}
+
+    requests = [
+        Request((name, "{g}"), ({"g": "1"}, {"g": "4"}), 1, 1, None, 0, 0, (), (), {})
+        for name in ("a", "b")
+    ]
+    retest, job = begin_retest(Analysis(), options, requests)  # type: ignore[arg-type] # a fake
+    assert (retest.looks, job) == ([4, 8], 1)
+    assert asked[0]["what"] == "retest"
+    assert asked[0]["jobs"] == [
+        {"workload": "a {g}", "points": ["g=1", "g=4"]},
+        {"workload": "b {g}", "points": ["g=1", "g=4"]},
+    ]
 
 
 # Real programs, in the processes of a machine.

@@ -4,6 +4,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from schedperf.model.json_text import to_json
 from schedperf.publish.culprit.json import write_culprit
 from schedperf.publish.mail.outbox import Outbox
 from tests.schedperf.publish.mail.records import make_comparison, make_comparisons, make_culprit
+from tests.step_stores import PLACE, decide, make_step_store
 
 SITE = """\
 allow = ["@kernel.example"]
@@ -109,16 +111,16 @@ def test_a_mail_is_not_written_through_a_link_of_another_user(draft: Run, folder
 
 
 def test_a_digest(draft: Run, folder: Path) -> None:
-    state = {
-        "schema": "schedperf/night/1",
-        "id": "2026-11-27",
-        "machine": "2x48",
-        "job": "hackbench",
-    }
-    (folder / "state.json").write_text(json.dumps(state))
-    status, out, err = draft("--digest", "--night", "state.json", "0.json")
+    make_step_store(folder)
+    status, out, err = draft("--digest", "--store", "history", "--week", "2026-W48")
     assert (status, err) == (0, "")
-    assert "[schedperf] " in out
+    assert "[schedperf] 2026 week 48: 1 regression, 2 nights" in out
+    # mail.toml may name the store.
+    toml = folder / "outbox/mail.toml"
+    toml.write_text(f'store = "../history"\n{toml.read_text()}')
+    status, out, _ = draft("--digest", "--week", "2026-W47")
+    assert status == 0
+    assert "[schedperf] 2026 week 47: no regressions, 3 nights" in out
 
 
 def test_a_comparison_that_does_not_belong_to_the_record(draft: Run, folder: Path) -> None:
@@ -130,17 +132,13 @@ def test_a_comparison_that_does_not_belong_to_the_record(draft: Run, folder: Pat
     assert draft("culprit.json", "0.json")[0] == 0
 
 
-def test_nights_that_find_only_regressions_hold_a_mail(draft: Run, folder: Path) -> None:
-    for number in range(1, 10):
-        state = folder / "nights" / f"2026-11-0{number}" / "state.json"
-        state.parent.mkdir(parents=True)
-        night = {"id": state.parent.name, "machine": "2x48", "job": "hackbench"}
-        text = json.dumps({"schema": "schedperf/night/1", "verdict": "regression", **night})
-        state.write_text(text)
-    _, _, err = draft("culprit.json", "--night", "nights")
-    assert "  balance: 9 regressions and 0 improvements among the last changes" in err
-    _, _, err = draft("--digest", "--night", "nights")
-    assert "  balance: 9 regressions" in err
+def test_a_store_that_has_only_regressions_holds_a_mail(draft: Run, folder: Path) -> None:
+    directory = make_step_store(folder)
+    for number in range(8):
+        night = f"{PLACE - timedelta(days=number)}"
+        decide(directory, step=f"5e{number}", night=night)
+    _, _, err = draft("culprit.json", "--store", "history")
+    assert "  balance: 8 regressions and 0 improvements among the last changes found" in err
     assert main(["mail", "list"]) == 0
 
 
@@ -150,11 +148,14 @@ def test_nights_that_find_only_regressions_hold_a_mail(draft: Run, folder: Path)
         ([], "no CULPRIT"),
         (["missing.json"], "missing.json"),
         (["0.json"], "0.json"),
-        (["culprit.json", "--night", "0.json"], "0.json: $.schema"),
+        (["culprit.json", "--store", "nowhere"], "nowhere"),
+        (["culprit.json", "--week", "2026-W48"], "--week: given without --digest"),
+        (["--digest"], "--digest: given without --store; add --store DIR"),
+        (["--digest", "--store", "history", "0.json"], "--digest: given with 0.json"),
         (["culprit.json", "--kind", "fixed"], "no measured fix"),
         (["culprit.json", "--outbox", "nowhere"], "mail.toml"),
         (["culprit.json", "--repo", "nowhere"], "--repo nowhere"),
-        (["--digest", "--night", "missing.json"], "missing.json"),
+        (["--digest", "--store", "missing"], "missing"),
     ],
 )
 def test_mistakes_are_one_line(draft: Run, words: Sequence[str], said: str) -> None:

@@ -1,60 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check ``balance``: nights find regressions and improvements about equally often.
+"""Check ``balance``: a history finds regressions and improvements about equally often.
 
-If a process finds 17 regressions and no improvement, it reports noise.
+If a process finds 17 regressions and no improvement, it reports noise. Steps with one cause count
+once, and A/A nights can show that the process is not biased.
 """
 
-import math
-from collections.abc import Sequence
-
+from schedperf.history.questions.balance import Balance
 from schedperf.publish.culprit.record import Check
 from schedperf.publish.mail.checks.context import Context
 from schedperf_reports.words.rows import count_of
 
-MOST = 50
-LARGEST_P = 0.01
-
 
 def check(context: Context) -> Check:
-    """Fail if a two-sided sign test has p < 0.01 for the last 50 changes, or all if fewer."""
-    return check_directions(context.directions)
+    """Fail as :func:`check_balance`; pass without a history."""
+    return Check.of("balance") if context.balance is None else check_balance(context.balance)
 
 
-def check_directions(directions: Sequence[bool]) -> Check:
-    """Fail under the condition of :func:`check`, for the given directions.
+def check_balance(balance: Balance) -> Check:
+    """Fail for p < 0.01 among the last 50 causes, unless A/A nights clear it."""
+    return Check.of("balance", describe(balance) if balance.is_suspicious else None)
 
-    :param directions: directions of the changes that nights found, oldest first; True for a
-        regression
+
+def describe(balance: Balance) -> str:
+    """Count regressions and improvements among the last 50 causes, in words.
+
+    If a two-sided sign test has p < 0.01, the text advises A/A nights, or states what they show.
     """
-    return Check.of("balance", describe(directions) if _p(directions) < LARGEST_P else None)
+    if not balance.worse + balance.better:
+        return "no change found"
+    worse = count_of(balance.worse, "regression")
+    better = count_of(balance.better, "improvement")
+    text = f"{worse} and {better} among the last changes found"
+    if balance.is_suspicious:
+        return f"{text} (sign test, p = {balance.p:.1g}): run A/A nights{_aa(balance)}"
+    return f"{text}{_aa(balance)}" if balance.aa_worse + balance.aa_better else text
 
 
-def describe(directions: Sequence[bool]) -> str:
-    """Count regressions and improvements among the last 50 changes, in words.
-
-    If a two-sided sign test has p < 0.01, the text advises A/A comparisons.
-    """
-    last = directions[-MOST:]
-    if not last:
-        return "no change found by the nights"
-    worse = count_of(sum(last), "regression")
-    better = count_of(len(last) - sum(last), "improvement")
-    p = _p(directions)
-    warning = f" (sign test, p = {p:.1g}): run A/A comparisons" if p < LARGEST_P else ""
-    return f"{worse} and {better} among the last changes that nights found{warning}"
-
-
-def _p(directions: Sequence[bool]) -> float:
-    last = directions[-MOST:]
-    return sign_test(sum(last), len(last))
-
-
-def sign_test(worse: int, total: int) -> float:
-    """Return the two-sided p of an exact sign test of equally likely directions.
-
-    :param worse: number of regressions
-    :param total: number of changes
-    """
-    fewer = min(worse, total - worse)
-    tail = sum(math.comb(total, number) for number in range(fewer + 1)) / 2.0**total
-    return min(1.0, 2.0 * tail)
+def _aa(balance: Balance) -> str:
+    total = balance.aa_worse + balance.aa_better
+    if not total:
+        return ", the same kernel on both sides"
+    nights = count_of(total, "A/A night")
+    return f"; in {nights}, new is worse in {balance.aa_worse} and better in {balance.aa_better}"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from schedperf.history.questions.balance import Balance
 from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.mail.message import Message
 from schedperf.publish.mail.outbox import Decision, Mail
@@ -17,7 +18,7 @@ Answer = Literal["yes", "no", "unknown"]
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """A rendered mail, its record, and the state of outbox, archive, tree and nights.
+    """A rendered mail, its record, and the state of outbox, archive, tree and history.
 
     :param earlier: all mails of the outbox
     :param decisions: decisions of people and of replies
@@ -28,8 +29,7 @@ class Context(Struct, frozen=True, kw_only=True):
         None; None if commands are not checked
     :param undone_by: commits of the watched tree that revert or fix a commit; None if no repository
         with the commit in its tree was given
-    :param directions: directions of the changes that nights found, oldest first; True for a
-        regression
+    :param balance: of the history; None without one
     """
 
     message: Message
@@ -42,4 +42,4 @@ class Context(Struct, frozen=True, kw_only=True):
     is_reachable: Callable[[str], Answer] | None = None
     check_command: Callable[[str], str | None] | None = None
     undone_by: Sequence[str] | None = None
-    directions: Sequence[bool] = ()
+    balance: Balance | None = None

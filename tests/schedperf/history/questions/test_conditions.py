@@ -92,6 +92,26 @@ def test_other_conditions_break_a_series_unless_both_kernels_moved_together(  # 
     )
 
 
+def jobs(own: str, other: str) -> dict[str, Any]:
+    """Return what a manifest says of two jobs in each boot, with hashes of their programs."""
+    recordings = [
+        {"command": ["ab", "--", *words], "programs": [{"name": PROGRAM, "sha256": digit * 64}]}
+        for words, digit in (([PROGRAM, "-l", "9"], own), (["schbench"], other))
+    ]
+    return {"manifest": {"recordings": recordings}, "workload": f"{PROGRAM} -l 9"}
+
+
+def test_only_the_program_of_its_own_job_changes_a_series(tmp_path: Path) -> None:
+    first = write_nights(tmp_path / "1", range(CHANGED), 1.0, **jobs("a", "a"))
+    store, _ = add_to(tmp_path / "store", first)
+    add_to(store.folder, write_nights(tmp_path / "2", range(CHANGED, 14), 1.0, **jobs("a", "b")))
+    assert read(store).changes == ()
+    third = write_nights(tmp_path / "3", range(14, 18), BROKEN, **jobs("b", "b"))
+    add_to(store.folder, third)
+    [found] = read(store).changes
+    assert [each.reason for each in found.differences] == ["workload"]
+
+
 def read(store: Directory) -> Timeline:
     with open_history(store.folder) as history:
         [series] = history.series()

@@ -2,15 +2,20 @@
 """Machines made of processes, and the file of their lab: real recorder, real bundles."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
+from schedperf.history.questions.history import open_history
+from schedperf.history.store.tables import INPUT, NIGHT_RUN, REQUEST, RUN, STEP
 from schedperf.inputs.bundle.open import open_bundle
 from tests.collectors.boots.test_machine import HERE, HOOK, ProcessMachine
 
@@ -36,7 +41,7 @@ contact = "perf-team@lab.example"
 list = "sched-perf@lab.example"
 base_url = "https://lab.example/schedperf"
 """
-__all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "ProcessMachine"]
+__all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "Laboratory", "ProcessMachine"]
 
 
 class Lab:
@@ -184,3 +189,98 @@ def kill(process: subprocess.Popen[str]) -> None:
     """Kill a night at once, without its commands."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+class Laboratory:
+    """Two machines, each in a mount namespace of its own, and a controller outside of them."""
+
+    names = ("a", "b")
+
+    def __init__(self, folder: Path, machines: Sequence[ProcessMachine]) -> None:
+        self.folder = folder
+        self.machines = dict(zip(self.names, machines, strict=True))
+        self.out = folder / "nights"
+        self.path = folder / "lab.toml"
+        cases = {
+            name: f"nsenter -m -t{machine.process.pid} -- env MACHINE={machine.folder}"
+            for name, machine in self.machines.items()
+        }
+        ssh = "".join(f'{name}) exec {at} sh -c "$command";;\n' for name, at in cases.items())
+        hook = "".join(f'{name}) exec {at} sh {HOOK} "$@";;\n' for name, at in cases.items())
+        self._write("ssh", f'for command; do :; done\nwhile [ "$2" != -- ]; do shift; done\n'
+                           f'shift; while [ "$1" = -- ]; do shift; done\n'
+                           f'case $1 in\n{ssh}esac\n')  # fmt: skip
+        self._write("hook", f"case ${{SCHEDPERF_TARGET#*@}} in\n{hook}esac\n")
+        self._write("score", WORKLOAD.removeprefix("#!/bin/sh\n"))
+        self._write("other", 'echo "other: $((7 + $$ % 2))"\n')
+        (folder / "commits").mkdir()
+        for number, release in enumerate(("one", "two"), 1):
+            commit = {"commit": str(number) * 40, "subject": f"sched: change {number}"}
+            (folder / "commits" / f"{release}.json").write_text(json.dumps(commit))
+        self.slow("two")
+        self.environment = {**os.environ, "SCHEDPERF_SSH": str(folder / "ssh")}
+
+    def slow(self, release: str) -> None:
+        """Plant a slow kernel on the first machine."""
+        for name, machine in self.machines.items():
+            (machine.folder / "slow").write_text(f"{release if name == 'a' else 'none'}\n")
+
+    def write(self, *, boots: int, machine: str = "", more: str = "") -> None:
+        """Write the file of the lab."""
+        machines = "".join(
+            f'[[machine]]\nname = "{name}"\nreach = "ssh:{name}"\nboot = "command:hook"\n'
+            f"settle = 0\n{machine}"
+            for name in self.names
+        )
+        jobs = "".join(
+            f'[[job]]\nname = "{name}"\nrun = ["{self.folder / name}"]\nruns = 2\nwarmup = 0\n'
+            f'with = ["none"]\nmetric = ["{name}[s,lower]={name}: (.*)"]\n'
+            for name in ("score", "other")
+        )
+        mail = MAIL.replace("[site]", "[mail.site]")
+        self.path.write_text(
+            f'[site]\npublic = ["score", "other", "a", "b"]\n{machines}{jobs}'
+            '[[tree]]\nname = "tip"\nreference = "one"\nnew = "two"\nsources = "commits"\n'
+            f"[plan]\nboots = {boots}\n[mail]\n{mail}{more}"
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command of ``schedperf night`` on the controller."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "schedperf", "night", words[0], str(self.path), *words[1:]],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Run a command of ``schedperf night``; return its status, its output and its errors."""
+        process = self.start(*words)
+        output, errors = process.communicate(timeout=LIMIT_S)
+        return process.returncode, output, errors
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the store, the outbox and the site have, without times and values."""
+        with open_history(self.out / "history") as history:
+            rows = {
+                "input": select(INPUT.c.machine, INPUT.c.role, INPUT.c.purpose),
+                "run": select(RUN.c.workload, RUN.c.boot, RUN.c.run, RUN.c.status),
+                "step": select(STEP.c.id, STEP.c.state),
+                "request": select(REQUEST.c.id, REQUEST.c.state, REQUEST.c.boots_done),
+                "night_run": select(NIGHT_RUN.c.machine, NIGHT_RUN.c.failed),
+            }
+            with history.database.transaction() as connection:
+                found: dict[str, Any] = {
+                    name: sorted(map(str, connection.execute(query)))
+                    for name, query in rows.items()
+                }
+        found["mails"] = sorted(path.name for path in self.out.glob("outbox/*/*"))
+        found["pages"] = sorted(
+            str(path.relative_to(self.out)) for path in self.out.glob("pages/**/*.html")
+        )
+        return found
+
+    def _write(self, name: str, script: str) -> None:
+        (self.folder / name).write_text(f"#!/bin/sh\n{script}")
+        (self.folder / name).chmod(0o755)

@@ -58,14 +58,15 @@ def hear(outbox: Outbox, maildir: Path, content: bytes, folder: str = "new") -> 
     ],
 )
 def test_one_word_silences_the_thread(outbox: Outbox, maildir: Path, body: str) -> None:
-    told, withdrawn = hear(outbox, maildir, reply(body))
+    told, withdrawn, noted = hear(outbox, maildir, reply(body))
+    assert noted.endswith(f" replied to {SENT.metadata.id}")
     assert told.endswith(f"no more mails about {COMMIT}")
     assert withdrawn == f"{LATER.metadata.id} was held, now withdrawn"
     assert set(silenced_threads(outbox.decisions())) == {COMMIT}
     assert outbox.find(OTHER.metadata.id).state == "held"
     # Reading the same reply again changes nothing.
     assert list(read_replies(outbox, maildir, NOW)) == []
-    assert len(outbox.decisions()) == 1
+    assert [each.act for each in outbox.decisions()] == ["silence", "reply"]
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,33 @@ def test_one_word_silences_the_thread(outbox: Outbox, maildir: Path, body: str) 
         "approve\nsend\n",
     ],
 )
-def test_other_text_changes_nothing(outbox: Outbox, maildir: Path, body: str) -> None:
-    assert hear(outbox, maildir, reply(body)) == []
-    assert outbox.decisions() == ()
+def test_other_text_is_noted_only(outbox: Outbox, maildir: Path, body: str) -> None:
+    [noted] = hear(outbox, maildir, reply(body))
+    assert noted.endswith(f"<author@example.org> replied to {SENT.metadata.id}")
+    assert [each.act for each in outbox.decisions()] == ["reply"]
+    assert outbox.find(LATER.metadata.id).state == "held"
+
+
+def test_a_reply_is_noted_once_with_its_date(outbox: Outbox, maildir: Path) -> None:
+    dated = reply("I look at it.\n", more="Date: Wed, 25 Nov 2026 12:00:00 +0100\n")
+    assert hear(outbox, maildir, dated)
+    assert list(read_replies(outbox, maildir, NOW)) == []
+    [noted] = outbox.decisions()
+    assert (noted.id, noted.reply) == (SENT.metadata.id, "<reply@example.org>")
+    assert noted.written == "2026-11-25T11:00:00+00:00"
+    for date in ("never", "Fri, 31 Dec 9999 23:59:59 -2300", "x" * 9999):
+        again = reply("text\n", more=f"Date: {date}\n").replace(
+            b"<reply@", f"<{len(date)}@".encode()
+        )
+        assert hear(outbox, maildir, again)
+        assert outbox.decisions()[-1].written is None
+
+
+def test_few_replies_are_noted(outbox: Outbox, maildir: Path) -> None:
+    for number in range(120):
+        content = reply("text\n").replace(b"<reply@", f"<{number}@".encode())
+        (maildir / "new" / f"{number}").write_bytes(content)
+    assert len([*read_replies(outbox, maildir, NOW)]) == 100
 
 
 def test_a_reply_to_an_unknown_mail_changes_nothing(outbox: Outbox, maildir: Path) -> None:
@@ -119,7 +144,8 @@ def test_a_list_is_not_an_automatic_reply(outbox: Outbox, maildir: Path) -> None
 
 def test_html(outbox: Outbox, maildir: Path) -> None:
     quoted = "<blockquote><p>stop</p></blockquote><p>thanks</p>"
-    assert hear(outbox, maildir, reply(quoted, type_="text/html")) == []
+    assert len(hear(outbox, maildir, reply(quoted, type_="text/html"))) == 1
+    assert silenced_threads(outbox.decisions()) == {}
     page = "<html><body><div>stop</div><blockquote>text</blockquote></body></html>"
     assert hear(outbox, maildir, reply(page, type_="text/html"))
 
@@ -173,7 +199,7 @@ def test_other_reports_change_nothing(outbox: Outbox, maildir: Path, report: byt
 )
 def test_hostile_mails_change_nothing(outbox: Outbox, maildir: Path, content: bytes) -> None:
     hear(outbox, maildir, content)
-    assert outbox.decisions() == ()
+    assert {each.act for each in outbox.decisions()} <= {"reply"}
 
 
 def test_what_is_shown_of_a_sender_is_clean(outbox: Outbox, maildir: Path) -> None:
