@@ -72,8 +72,8 @@ def seed(name: str) -> Case:
 
 COMMANDS = (
     "ab", "bisect", "c2c", "compare", "completion", "culprit", "doctor", "exec", "history",
-    "import", "layout", "mail", "night", "pack", "profile", "publish", "record", "rerun",
-    "schedstat", "series", "show", "vm",
+    "import", "layout", "mail", "mechanism", "night", "pack", "profile", "publish", "record",
+    "rerun", "schedstat", "series", "show", "vm",
 )  # fmt: skip
 
 CASES = (

@@ -20,6 +20,7 @@ import click
 import pytest
 
 from schedperf.cli import cli, main
+from schedperf.model.json_text import to_json
 from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
@@ -27,6 +28,7 @@ from schedperf_generators.perf_data import write_perf_data
 from tests.golden_inputs import regression
 from tests.histories import make_night
 from tests.mails import make_message, make_outbox, make_site
+from tests.mechanisms import UP, measured, rows_of
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -309,13 +311,16 @@ def bring_inputs(folder: Path) -> None:
 
 
 def bring_results(folder: Path) -> None:
-    """Bring results of other tools: of mmtests, LKP and a Go benchmark."""
+    """Bring results of other tools: of mmtests, LKP, a Go benchmark and frame times."""
     shutil.copytree(REPOSITORY / "examples" / "mmtests", folder / "work" / "log")
     for run in ("0", "1"):
         result = folder / "hackbench" / "COMMIT" / run
         result.mkdir(parents=True)
         (result / "stats.json").write_text('{"hackbench.throughput": 52118.4}\n')
     (folder / "old.txt").write_text("BenchmarkEncode-8 50 34201.5 ns/op 3 hits/op\n")
+    for side in ("old", "new"):
+        (folder / side).mkdir(exist_ok=True)
+        (folder / side / "game.csv").write_text("fps,frametime\n" + "100,10\n" * 50)
 
 
 def bring_commits(folder: Path) -> None:
@@ -362,6 +367,12 @@ def bring_program(folder: Path) -> None:
     subprocess.run([REPOSITORY / "examples" / "bisect" / "make-program"], cwd=folder, check=True)
 
 
+def bring_comparisons(folder: Path) -> None:
+    """Bring comparisons of a microbenchmark and of production."""
+    for name in ("micro", "production", "monday", "tuesday"):
+        (folder / f"{name}.json").write_text(to_json(measured(rows_of(system=UP))))
+
+
 # What brings the inputs of a command's examples.
 BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "bisect": (bring_commits,),
@@ -370,6 +381,7 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "culprit": (bring_commits, regression),
     "history add": (bring_results, bring_nights),
     "import": (bring_results,),
+    "mechanism": (bring_comparisons,),
 }
 
 

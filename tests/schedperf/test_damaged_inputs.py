@@ -196,6 +196,17 @@ def _read_benchfmt(data: bytes, folder: Path) -> Iterable[str]:
     return _import(f"benchfmt:{path}")
 
 
+def _mangohud() -> bytes:
+    rows = "".join(f"100,{10.0 + i % 7},0,{10**7 * (i + 1)}\n" for i in range(40))
+    return f"os,cpu,gpu\nArch,Zen,RX\nfps,frametime,cpu_load,elapsed\n{rows}".encode()
+
+
+def _read_frames(data: bytes, folder: Path) -> Iterable[str]:
+    path = folder / "game.csv"
+    path.write_bytes(data)
+    return _import(f"frames:{path}")
+
+
 def _import(path: str) -> Iterable[str]:
     with Opener() as opener:
         bundle = opener.open(Path(path))
@@ -420,6 +431,7 @@ FORMATS: Mapping[str, _Format] = {
         lambda: b'{"hackbench.throughput": 123.5, "time.system_time": 7, "x.y": -1}', _read_lkp
     ),
     "benchfmt": _Format(lambda: BENCHFMT, _read_benchfmt, _anywhere),
+    "frame times": _Format(_mangohud, _read_frames, _anywhere),
     "benchmark output": _Format(_member("runs/001/stdout"), _read_benchmarks, _anywhere),
 }
 

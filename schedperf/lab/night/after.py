@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from schedperf.history.questions.causes import Cause, find_causes
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Series, Step
 from schedperf.history.states import StepState
@@ -42,6 +43,8 @@ from schedperf_collectors.machine.errors import explain
 STEPS = "steps"
 _DIGESTS = "digests"
 _CULPRIT = "culprit.json"
+# Roles in a record, and the comparisons of a search beside that of the commit.
+_TRIALS = {"tip": "tip", "revert": "revert", "forced-alignment": "alignment"}
 _INPUTS = "inputs.json"
 # What is published about a step begins with its retest.
 _RECORDED: frozenset[StepState] = frozenset(
@@ -172,13 +175,16 @@ def digest(context: Context) -> Result:
 
 
 def _find_recorded(context: Context, store: History) -> Iterator[_Recorded]:
-    """Yield the steps that get a record."""
+    """Yield the steps that get a record: one of each cause."""
     lab = context.lab
     series = {each.key: each for each in store.series()}
     emulated = set() if lab.plan.act_on_emulated else emulated_steps(store)
+    chosen = {_choose(lab.out, cause) for cause in find_causes(store)}
     for step in store.steps():
         of_series = series[step.series]
         tree = tree_of(lab, of_series)
+        if step.id not in chosen:
+            continue
         if step.state not in _RECORDED or step.direction == "better" or step.id in emulated:
             continue
         if tree is None:
@@ -190,6 +196,20 @@ def _find_recorded(context: Context, store: History) -> Iterator[_Recorded]:
             retest=_result_of(context, store, "retest", step.id, RETEST_COMPARISON),
             bisection=_result_of(context, store, "bisect", step.id, BISECTION),
         )
+
+
+def _choose(out: Path, cause: Cause) -> str | None:
+    """Return the step of a cause whose record is kept; None if none of them has a result yet.
+
+    A step that has a record keeps it.
+    """
+    ready = [
+        each.id
+        for each in cause.steps
+        if each.state in _RECORDED and each.shown.step.direction != "better"
+    ]
+    recorded = [step for step in ready if (out / STEPS / step / _CULPRIT).exists()]
+    return next(iter([*recorded, *ready]), None)
 
 
 def _result_of(
@@ -228,9 +248,23 @@ def _write_record(context: Context, recorded: _Recorded) -> bool:
     words += ["--bisect", str(folder / BISECTION)] if inputs.bisection else []
     words += ["--repo", context.tree.repo] if context.tree.repo else []
     words += ["--private"] if context.tree.private else []
-    context.run(f"record-{recorded.step.id}", [*words, str(folder / COMPARISON)])
+    words += [str(folder / COMPARISON), *_of_commits(recorded.bisection)]
+    context.run(f"record-{recorded.step.id}", words)
     _write(folder / _INPUTS, to_json(inputs).encode())
     return True
+
+
+def _of_commits(bisection: Path | None) -> Iterator[str]:
+    """Yield the words that give a record what a search has measured of the commits that it names.
+
+    :param bisection: document of the search; None without one
+    """
+    found = sorted(bisection.parent.glob("*/culprits/*/compare.json")) if bisection else []
+    yield from map(str, found)
+    # Of several commits, the record is about one.
+    for role, name in _TRIALS.items() if len(found) == 1 else ():
+        if (path := found[0].with_name(f"{name}.json")).exists():
+            yield from (f"--{role}", str(path))
 
 
 def _night_of(context: Context, recorded: _Recorded, made_from: _Inputs | None) -> Path | None:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from schedperf.history.questions.open_steps import OpenStep
-from schedperf.history.questions.recent import Recent
+from schedperf.history.questions.recent import NightResult, Recent
 from schedperf.history.questions.records import Step
 from schedperf.publish.dashboard.chart import CLASSES, draw_sparkline
 from schedperf.publish.dashboard.frame import Frame
@@ -255,8 +255,9 @@ def _cell(lab: Lab, recent: Recent) -> Cell:
     if (lost := lab.lost.get(series.key)) is not None:
         note = f"{lost.nights} night{'' if lost.nights == 1 else 's'}"
         return Cell(key=series.key, kind="lost", value="lost", note=note)
+    measured = [each for each in recent.nights if each.change is not None]
     step = lab.step_of(series)
-    if step is not None:
+    if step is not None and not _went_back(step, measured):
         kind = CLASSES.get(step.direction, "moved")
         if step.state == "suspected":
             kind = f"{kind} suspected"
@@ -265,9 +266,14 @@ def _cell(lab: Lab, recent: Recent) -> Cell:
         kind = ""
         sees = recent.seen_in_one_night
         note = "" if sees is None else f"sees {describe_size(sees, recent)}"
-    measured = [each for each in recent.nights if each.change is not None]
     value = describe_change_of(recent, measured[-1]) if measured else MISSING
     return Cell(key=series.key, kind=kind, value=value, note=note)
+
+
+def _went_back(step: Step, measured: Sequence[NightResult]) -> bool:
+    """Return whether the last night is on the other side of the reference than the step."""
+    now = measured[-1].change if measured else None
+    return now is not None and step.change is not None and now * step.change < 0.0
 
 
 def _nights(lab: Lab) -> list[str]:

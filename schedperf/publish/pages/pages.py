@@ -85,7 +85,7 @@ def draw_culprit_folder(
         date=_date(evidence.comparison(evidence.culprit.main)),
         published=published,
         state=state_of(evidence),
-        steps=tuple(each.step for each in getattr(evidence.culprit, "steps", ())),
+        steps=tuple(each.step for each in evidence.culprit.steps),
         commit=evidence.culprit.id,
         thread=evidence.culprit.links.report,
     )

@@ -23,15 +23,8 @@
   };
 
   const writeAddress = () => {
-    const now = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
-    for (const field of fields) {
-      const value = stateOf(field);
-      if (value) {
-        now.set(field.name, value);
-      } else {
-        now.delete(field.name);
-      }
-    }
+    // In the order of the fields, so that each state has one address.
+    const now = new URLSearchParams(fields.map((one) => [one.name, stateOf(one)]).filter(([, value]) => value));
     const text = now.toString();
     history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
   };
