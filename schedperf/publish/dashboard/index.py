@@ -1,29 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the first page: the state of the lab in one sentence, open steps, and all machines."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from markupsafe import Markup
 from msgspec import Struct
 
-from schedperf.history.questions.open_steps import OpenStep
 from schedperf.history.questions.recent import NightResult, Recent
 from schedperf.history.questions.records import Step
-from schedperf.publish.dashboard.chart import CLASSES, draw_sparkline
+from schedperf.publish.dashboard.chart import CLASSES
 from schedperf.publish.dashboard.frame import Frame
-from schedperf.publish.dashboard.lab import Lab, Machine, describe_result, short
+from schedperf.publish.dashboard.lab import Lab, describe_result, short
+from schedperf.publish.dashboard.open_rows import OpenRow, list_open_rows
 from schedperf.publish.dashboard.shown import Shown
 from schedperf.publish.dashboard.words import (
     MISSING,
     describe_change_of,
-    describe_level,
     describe_size,
 )
 
 # Wider tables have the machines as columns.
 _MOST_COLUMNS = 8
 _MOST_NIGHTS = 30
-# Shown of the machines that a step is not on.
 _DATE = 10
 
 
@@ -70,45 +67,20 @@ class Matrix(Struct, frozen=True, kw_only=True):
     are_machines_rows: bool
 
 
-class OpenRow(Struct, frozen=True, kw_only=True):
-    """An open step, as the table shows it.
-
-    :param machines: names of the machines by answer
-    """
-
-    key: str
-    step: Step
-    tree: str
-    machine: Machine
-    metric: str
-    since: str
-    nights: int
-    what: str
-    size: str
-    interval: str
-    tone: str
-    machines: tuple[tuple[str, str], ...]
-    kernels: str
-    record: object
-    state: str
-    state_since: str
-    request: str
-    sparkline: Markup
-
-
 def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
     """Return the first page."""
     recent = {each.series.key: each for each in lab.series}
-    open_rows = [*_open_rows(lab, recent, shown)]
+    open_rows = [*list_open_rows(lab, recent, shown)]
     matrices = [*_matrices(lab, shown)]
     names = sorted({(each.name, each.id) for each in lab.machines.values()})
+    lost_machines = {each.machine for each in lab.all_lost.machines}
     return frame.render(
         "site/dashboard.html.j2",
         root="",
         title="Scheduler performance",
         lab=lab,
         night=shown.text(lab.all_lost.night.night or "no night"),
-        sentence=[*_sentence(lab)],
+        sentence=[*_sentence(lab, open_rows)],
         kernels=[*_kernels(lab, matrices)],
         open_rows=open_rows,
         matrices=matrices,
@@ -119,6 +91,7 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
         lost_series=[
             (each, lab.machine(each.series), describe_result(each.series))
             for each in lab.lost.values()
+            if each.series.machine_class not in lost_machines
         ],
         records=lab.records,
         nights=_nights(lab),
@@ -126,13 +99,13 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
     )
 
 
-def _sentence(lab: Lab) -> Iterator[tuple[str, str]]:
+def _sentence(lab: Lab, rows: Sequence[OpenRow]) -> Iterator[tuple[str, str]]:
     """Yield the parts of the sentence about the state, each with its class."""
-    worse = [each for each in lab.open if each.found.step.direction == "worse"]
-    confirmed = [each for each in worse if each.found.step.state != "suspected"]
-    better = [each for each in lab.open if each.found.step.direction == "better"]
+    worse = [row for row in rows if row.direction == "worse"]
+    confirmed = [row for row in worse if row.state != "suspected"]
+    better = [row for row in rows if row.direction == "better"]
     suspected = len(worse) - len(confirmed)
-    yield ("worse" if confirmed else "same"), _count(len(confirmed), "open regression")
+    yield ("worse" if confirmed else "same"), _count(len(confirmed), "open regression").capitalize()
     yield ("worse" if suspected and not confirmed else ""), f"{suspected} suspected"
     yield "", f"{_count(len(better), 'improvement')} not explained"
     lost = lab.all_lost
@@ -152,48 +125,6 @@ def _kernels(lab: Lab, matrices: Iterable[Matrix]) -> Iterator[tuple[str, str, s
         subject = kernel.subject if kernel is not None and kernel.subject else ""
         name = short(lab.shown_revisions.get(matrix.kernel, ""))
         yield matrix.tree or "all series", name, subject, matrix.reference
-
-
-def _open_rows(lab: Lab, recent: Mapping[str, Recent], shown: Shown) -> Iterator[OpenRow]:
-    for each in lab.open:
-        step, series = each.found.step, each.found.series
-        size, interval = describe_level(each.now)
-        decisions = lab.decisions.get(step.id, ())
-        yield OpenRow(
-            key=series.key,
-            step=step,
-            tree=series.tree,
-            machine=lab.machine(series),
-            metric=series.metric,
-            since=step.night[:_DATE],
-            nights=each.nights,
-            what=describe_result(series),
-            size=size,
-            interval=interval,
-            tone=CLASSES.get(step.direction, "moved") if step.state != "suspected" else "suspected",
-            machines=tuple(_answers(each, lab)),
-            kernels=f"{shown.text(short(each.before))}..{shown.text(short(each.first))}"
-            if each.before and each.first
-            else "",
-            record=lab.of_step.get(step.id),
-            state=step.state,
-            state_since=decisions[-1].at[:_DATE] if decisions else "",
-            request=lab.request_of(step),
-            sparkline=draw_sparkline(recent[series.key]),
-        )
-
-
-def _answers(opened: OpenStep, lab: Lab) -> Iterator[tuple[str, str]]:
-    """Yield each answer with the names of its machines."""
-    names: dict[str, list[str]] = {}
-    for each in opened.machines:
-        if each.series.key not in lab.machines:
-            continue
-        answer = "lost" if each.series.key in lab.lost else each.answer
-        names.setdefault(answer, []).append(lab.machine(each.series).name)
-    for answer in ("yes", "no", "unclear", "not measured", "lost"):
-        if answer in names:
-            yield answer, ", ".join(names[answer])
 
 
 def _matrices(lab: Lab, shown: Shown) -> Iterator[Matrix]:

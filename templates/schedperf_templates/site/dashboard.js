@@ -71,7 +71,9 @@
       left += filterMatrix(section, wanted);
     }
     for (const row of document.querySelectorAll("table.open tbody tr")) {
-      show(row, fits(row.dataset, wanted));
+      const { machines, metrics } = row.dataset;
+      const isThere = (!wanted.machine || machines.split(" ").includes(wanted.machine)) && (!wanted.metric || metrics.split("|").includes(wanted.metric));
+      show(row, isThere && fits(row.dataset, wanted));
     }
     for (const row of document.querySelectorAll("#rows tbody tr")) {
       const isLeft = !wanted.changed || row.hasAttribute("data-changed");
