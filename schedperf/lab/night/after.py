@@ -29,6 +29,7 @@ from schedperf.lab.night.requests import (
     RETEST_COMPARISON,
     emulated_steps,
     folder_of,
+    is_of_class,
     requests,
     tree_of,
     watch,
@@ -46,6 +47,8 @@ _CULPRIT = "culprit.json"
 # Roles in a record, and the comparisons of a search beside that of the commit.
 _TRIALS = {"tip": "tip", "revert": "revert", "forced-alignment": "alignment"}
 _INPUTS = "inputs.json"
+_TIP = "tip.json"
+_DATE = 10
 # What is published about a step begins with its retest.
 _RECORDED: frozenset[StepState] = frozenset(
     ("reproduced", "range known", "first bad known", "reported", "answered", "fixed")
@@ -61,13 +64,13 @@ class _Inputs(Struct, frozen=True, kw_only=True):
     """What a record was made from.
 
     :param state: of its step
-    :param night: folder of the night whose comparison it has
+    :param last: folder of the last night when the state changed, which has the newest kernel
     :param retest: digest of the comparison of the retest; None without one
     :param bisection: digest of the bisection; None without one
     """
 
     state: str
-    night: str
+    last: str
     retest: str | None
     bisection: str | None
 
@@ -229,25 +232,31 @@ def _write_record(context: Context, recorded: _Recorded) -> bool:
     """
     folder = context.lab.out / STEPS / recorded.step.id
     made_from = _read_inputs(folder)
-    night = _night_of(context, recorded, made_from)
-    if night is None:
+    nights = _nights_of(context, recorded)
+    if not nights:
         context.night.note(f"step {recorded.step.id}: no night has a comparison, so no record")
         return False
+    first, last = nights[0], nights[-1]
+    if made_from is not None and made_from.state == recorded.step.state:
+        last = context.lab.out / made_from.last
     inputs = _Inputs(
         state=recorded.step.state,
-        night=str(night.relative_to(context.lab.out)),
+        last=str(last.relative_to(context.lab.out)),
         retest=_copy(recorded.retest, folder / RETEST_COMPARISON),
         bisection=_copy(recorded.bisection, folder / BISECTION),
     )
     if inputs == made_from:
         return False
-    _copy(night / COMPARISON, folder / COMPARISON)
+    _copy(first / COMPARISON, folder / COMPARISON)
     words = ["culprit", "new", str(folder / _CULPRIT), "--store", str(context.lab.store)]
     words += ["--step", recorded.step.id]
     words += ["--retest", str(folder / RETEST_COMPARISON)] if inputs.retest else []
     words += ["--bisect", str(folder / BISECTION)] if inputs.bisection else []
     words += ["--repo", context.tree.repo] if context.tree.repo else []
     words += ["--private"] if context.tree.private else []
+    if last != first:
+        _copy(last / COMPARISON, folder / _TIP)
+        words += ["--tip", str(folder / _TIP)]
     words += [str(folder / COMPARISON), *_of_commits(recorded.bisection)]
     context.run(f"record-{recorded.step.id}", words)
     _write(folder / _INPUTS, to_json(inputs).encode())
@@ -267,25 +276,22 @@ def _of_commits(bisection: Path | None) -> Iterator[str]:
             yield from (f"--{role}", str(path))
 
 
-def _night_of(context: Context, recorded: _Recorded, made_from: _Inputs | None) -> Path | None:
-    """Return the folder of the night whose comparison a record has.
+def _nights_of(context: Context, recorded: _Recorded) -> list[Path]:
+    """Return the folders of the nights since a step that have a comparison, oldest first.
 
-    It is that of the record that is there, as long as the state of the step is the same; else the
-    newest one of the machine and the tree.
+    They are those of its machine class and its tree.
     """
     lab = context.lab
-    if made_from is not None and made_from.state == recorded.step.state:
-        return lab.out / made_from.night
-    newest: list[tuple[str, Path]] = []
-    for machine in lab.machines:
-        name = machine.recorded_name
-        if not recorded.series.machine_class.startswith(name):
-            continue
-        for store in find_nights(lab.folder_of(machine)):
-            path = store.path
-            if (path / COMPARISON).exists() and store.read().tree == recorded.tree.name:
-                newest.append((path.name, path))
-    return max(newest)[1] if newest else None
+    found = [
+        store.path
+        for machine in lab.machines
+        if is_of_class(recorded.series.machine_class, machine)
+        for store in find_nights(lab.folder_of(machine))
+        if store.path.name >= recorded.step.night[:_DATE]
+        and (store.path / COMPARISON).exists()
+        and store.read().tree == recorded.tree.name
+    ]
+    return sorted(found, key=lambda path: path.name)
 
 
 def _read_inputs(folder: Path) -> _Inputs | None:

@@ -21,13 +21,16 @@ from schedperf.publish.dashboard.words import (
 # Wider tables have the machines as columns.
 _MOST_COLUMNS = 8
 _MOST_NIGHTS = 30
+# A step with less than this part of its change in the last night went back.
+_PART = 0.5
 _DATE = 10
 
 
 class Cell(Struct, frozen=True, kw_only=True):
     """A series in the matrix.
 
-    :param kind: class: "worse", "better", "moved", "lost" or ""
+    :param kind: classes: "worse", "better", "moved", "lost" or ""; with "suspected", or "tonight"
+        for a change of the last night that is no step
     :param value: change of the last night; "lost"
     :param note: since when, or what a night sees
     """
@@ -194,17 +197,29 @@ def _cell(lab: Lab, recent: Recent) -> Cell:
             kind = f"{kind} suspected"
         note = f"since {step.night[5:_DATE]}" if step.day is not None else f"since {step.night}"
     else:
-        kind = ""
-        sees = recent.seen_in_one_night
-        note = "" if sees is None else f"sees {describe_size(sees, recent)}"
+        kind, note = _describe_night(lab, recent, measured[-1] if measured else None)
     value = describe_change_of(recent, measured[-1]) if measured else MISSING
     return Cell(key=series.key, kind=kind, value=value, note=note)
 
 
 def _went_back(step: Step, measured: Sequence[NightResult]) -> bool:
-    """Return whether the last night is on the other side of the reference than the step."""
+    """Return whether the last night has less than half of the change of the step."""
     now = measured[-1].change if measured else None
-    return now is not None and step.change is not None and now * step.change < 0.0
+    return now is not None and step.change not in {None, 0.0} and now / step.change < _PART
+
+
+def _describe_night(lab: Lab, recent: Recent, last: NightResult | None) -> tuple[str, str]:
+    """Return class and note of a series without an open step.
+
+    :param last: the last night with a result; None without one
+    """
+    sees = recent.seen_in_one_night
+    note = "" if sees is None else f"sees {describe_size(sees, recent)}"
+    if last is None or last.verdict not in {"worse", "better"}:
+        return "", note
+    if any(step.state == "accepted" for step in lab.steps.get(recent.series.key, ())):
+        return "", f"accepted; {note}"
+    return f"{last.verdict} tonight", f"no step yet; {note}"
 
 
 def _nights(lab: Lab) -> list[str]:

@@ -38,6 +38,7 @@ class OpenRow(Struct, frozen=True, kw_only=True):
     :param machine: of the largest step
     :param results: that of the largest step first
     :param answers: each with the names of its machines
+    :param kernels: the last one before the steps, and the first one since; "" if unknown
     :param machine_ids: of the machines that have a step
     """
 
@@ -89,6 +90,9 @@ def _row(
     for each in steps:
         results.setdefault(describe_result(each.found.series), each.found.series.key)
     first = min(steps, key=lambda each: each.found.step.position)
+    kernels = ""
+    if first.before and first.first:
+        kernels = f"{shown.text(short(first.before))}..{shown.text(short(first.first))}"
     return OpenRow(
         direction=direction,
         tree=series.tree,
@@ -102,9 +106,7 @@ def _row(
         answers=tuple(_answers(steps, lab)),
         machine_ids=tuple(dict.fromkeys(lab.machine(each.found.series).id for each in steps)),
         metrics=tuple(dict.fromkeys(each.found.series.metric for each in steps)),
-        kernels=f"{shown.text(short(first.before))}..{shown.text(short(first.first))}"
-        if first.before and first.first
-        else "",
+        kernels=kernels,
         record=next(filter(None, (lab.of_step.get(each.found.step.id) for each in steps)), None),
         state=known.state,
         state_since=decisions[-1].at[:_DATE] if decisions else "",

@@ -86,7 +86,7 @@ def draw_culprit_folder(
         published=published,
         state=state_of(evidence),
         steps=tuple(each.step for each in evidence.culprit.steps),
-        commit=evidence.culprit.id,
+        commit=evidence.culprit.range_name,
         thread=evidence.culprit.links.report,
     )
     page = draw_culprit(
