@@ -12,6 +12,7 @@ from schedperf.commands.culprit import Files, read_roles, repository_of, save
 from schedperf.compare.json import MOST_BYTES
 from schedperf.history.decide import advance_steps
 from schedperf.history.questions.history import open_history
+from schedperf.history.store.decisions import PROGRAM
 from schedperf.history.store.directory import open_directory
 from schedperf.inputs.bundle.durable import write_durably
 from schedperf.inputs.bundle.files import read_regular
@@ -171,6 +172,6 @@ def _advance(store: Path, culprit: Culprit) -> None:
         [each.step for each in culprit.steps],
         "range known" if culprit.is_range else "first bad known",
         reason=commits if culprit.is_range else f"first bad commit {culprit.id}",
-        by="schedperf culprit",
+        by=PROGRAM,
         say=lambda line: click.echo(line, err=True),
     )

@@ -15,6 +15,7 @@ from schedperf.history.questions.records import Step, StepChange
 from schedperf.history.states import is_open
 from schedperf.history.store.nights import position_of
 from schedperf.model.units import format_number, interval_of, scale_for, signed
+from schedperf.publish.culprit.workloads import command_at
 from schedperf.publish.dashboard.chart import CLASSES, Mark, draw_strip, draw_timeline
 from schedperf.publish.dashboard.frame import Frame
 from schedperf.publish.dashboard.lab import Lab, describe_result, short
@@ -99,6 +100,7 @@ class SeriesPages:
             "site/series.html.j2",
             recent=recent,
             series=series,
+            command=command_at(series.workload, series.point).line,
             machine=machine,
             result=result,
             now=describe_change_of(recent, recent.last),
