@@ -49,6 +49,8 @@ SLOW = ("bisect.md", "recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "bisect run", "doctor", "record")
 # What records on this machine, or asks what could be recorded.
 RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
+# What asks the machines of a lab.
+NIGHTS = tuple(f"schedperf night {name} " for name in ("check", "run", "status"))
 # What a shell reads in another way than shlex.
 SHELL = re.compile(r"[|&;<>()$`*?#~={}\[\]!]")
 # Stands for any text inside a line, and alone on a line for any lines.
@@ -181,8 +183,7 @@ def missing_for(command: str) -> str | None:
     asks = not {"--print", "--yes"} & set(command.split())
     lacks = {
         "needs root to write /proc/sys": "/proc/sys/" in command and os.geteuid() != 0,
-        "needs a machine to boot": " --on ssh:" in command
-        or command.startswith(("schedperf night run ", "schedperf night status ")),
+        "needs a machine to boot": " --on ssh:" in command or command.startswith(NIGHTS),
         "needs root and /sys/kernel/debug/sched/features": " --feature " in command
         and not has_features(),
         "needs scx_lavd, and a kernel with sched_ext": "scx_lavd" in command
@@ -419,7 +420,7 @@ def test_examples_of_help_run(
         make_outbox(folder / "outbox", make_message())
     if name == "night":
         text = (REPOSITORY / "docs" / "night.md").read_text()
-        (folder / "night.toml").write_text(text.split("```toml\n")[1].split("```")[0])
+        (folder / "lab.toml").write_text(text.split("```toml\n")[1].split("```")[0])
     left_out = [f"$ {one}: {missing}" for one in examples if (missing := missing_for(one))]
     for example in examples:
         if missing_for(example):
