@@ -55,8 +55,15 @@ def _tested(document: BisectDocument) -> list[BisectionStep]:
     parts = (document.tested, *(branch.tested for branch in document.branches))
     steps: dict[str, BisectionStep] = {}
     for each in (tested for part in parts for tested in part):
+        change = each.change
         step = BisectionStep(
-            commit=each.commit.hash, boots=len(each.boots), probability=each.probability
+            commit=each.commit.hash,
+            boots=len(each.boots),
+            probability=each.probability,
+            position=each.position,
+            change=None if change is None else change.ratio - 1.0,
+            ci_low=None if change is None else change.ci_low - 1.0,
+            ci_high=None if change is None else change.ci_high - 1.0,
         )
         steps.setdefault(step.commit, step)
     return [*steps.values()]

@@ -96,6 +96,14 @@ class BisectionStep(Struct, frozen=True, kw_only=True):
         "null if unknown",
     ]
     untestable: Annotated[str | None, "why it has no result: it did not build, or not boot"] = None
+    position: Annotated[
+        Count | None, "commits of the range up to it, 0 for the good end; null if not recorded"
+    ] = None
+    change: Annotated[
+        float | None, "its level / that of the good end - 1; null for this end, and if unknown"
+    ] = None
+    ci_low: Annotated[float | None, "lower bound of its 95% CI"] = None
+    ci_high: Annotated[float | None, "upper bound of its 95% CI"] = None
 
 
 class Bisection(Struct, frozen=True, kw_only=True):

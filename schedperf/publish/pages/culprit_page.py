@@ -10,7 +10,7 @@ from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
 from schedperf.model.rows import Row, Verdict
 from schedperf.model.sides import SideSummary
-from schedperf.model.units import scale_for
+from schedperf.model.units import interval_of, scale_for, signed
 from schedperf.model.verdict import count_units, count_values, name_units
 from schedperf.publish.culprit.figures import (
     Evidence,
@@ -25,7 +25,14 @@ from schedperf.publish.culprit.figures import (
     side_of,
     worst_first,
 )
-from schedperf.publish.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
+from schedperf.publish.culprit.record import (
+    COMMIT_DIGITS,
+    BisectionStep,
+    Commit,
+    Culprit,
+    Elsewhere,
+    Measured,
+)
 from schedperf.publish.pages.site import State
 from schedperf_reports.page.views import environment, read_template, shorten
 from schedperf_reports.words.quantities import format_change, format_interval
@@ -66,6 +73,7 @@ class Belief(Struct, frozen=True, kw_only=True):
 class TestedCommit(Struct, frozen=True, kw_only=True):
     """A tested commit of the bisection.
 
+    :param change: of its level from that of the good end, with its 95% CI; "-" if unknown
     :param probability: that it is the first bad commit; "-" if unknown
     :param percent: the same, for the length of its bar; None if unknown
     :param untestable: why it has no result; "" if it has one
@@ -73,6 +81,7 @@ class TestedCommit(Struct, frozen=True, kw_only=True):
 
     commit: str
     boots: int
+    change: str
     probability: str
     percent: float | None
     untestable: str
@@ -221,14 +230,18 @@ def _describe_configuration(evidence: Evidence) -> str:
 
 
 def _tested(culprit: Culprit) -> list[TestedCommit]:
-    """Return the tested commits of the bisection, the most probable one first."""
+    """Return the tested commits of the bisection in the order of history, untestable ones last."""
     if culprit.bisection is None:
         return []
-    steps = sorted(culprit.bisection.steps, key=lambda step: -(step.probability or 0.0))
+    steps = sorted(
+        culprit.bisection.steps,
+        key=lambda step: (step.position is None, step.position or 0, -(step.probability or 0.0)),
+    )
     return [
         TestedCommit(
             commit=step.commit[:COMMIT_DIGITS],
             boots=step.boots,
+            change=_describe_level(step),
             probability="-" if step.probability is None else f"{step.probability:.3f}",
             percent=None if step.probability is None else round(_PERCENT * step.probability, 1),
             untestable=step.untestable or "",
@@ -236,6 +249,14 @@ def _tested(culprit: Culprit) -> list[TestedCommit]:
         )
         for step in steps
     ]
+
+
+def _describe_level(step: BisectionStep) -> str:
+    if step.change is None:
+        return "-"
+    if step.ci_low is None or step.ci_high is None:
+        return signed(step.change)
+    return f"{signed(step.change)} {interval_of(step.ci_low, step.ci_high)}"
 
 
 def _describe_commit(commit: Commit) -> str:

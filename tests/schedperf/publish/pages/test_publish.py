@@ -333,8 +333,16 @@ def test_the_page_has_tested_commits_configuration_and_command(
 ) -> None:
     good, bad = culprit.good.commit, culprit.bad.commit
     steps = (
-        BisectionStep(commit=good, boots=8, probability=0.004),
-        BisectionStep(commit=bad, boots=12, probability=0.993),
+        BisectionStep(
+            commit=bad,
+            boots=12,
+            probability=0.993,
+            position=2,
+            change=0.213,
+            ci_low=0.197,
+            ci_high=0.228,
+        ),
+        BisectionStep(commit=good, boots=8, probability=0.004, position=0),
         BisectionStep(commit="c" * 40, boots=0, probability=None, untestable="did not build"),
     )
     bisection = Bisection(
@@ -346,7 +354,8 @@ def test_the_page_has_tested_commits_configuration_and_command(
     )
     page = (site / f"r/{culprit.key}/index.html").read_text()
     rows = re.findall(r"<tr><td><code>([0-9a-f]{12})</code>.*?</tr>", page)
-    assert rows == [bad[:12], good[:12], "c" * 12]
+    assert rows == [good[:12], bad[:12], "c" * 12]
+    assert "+21.3% [+19.7%, +22.8%]" in page
     assert 'aria-label="probability 0.993"' in page
     assert "did not build" in page
     [configuration] = re.findall(r"<dt>configuration</dt><dd>([^<]*)</dd>", page)
