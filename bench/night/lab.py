@@ -180,7 +180,10 @@ class Lab:
             packed = io.BytesIO()
             with tarfile.open(fileobj=packed, mode="w") as archive:
                 archive.add(name, "wheels")
-        self._run("hostname controller && tar -x -C /root", given=packed.getvalue())
+        self._run(
+            "hostname controller && hostname >/etc/hostname && tar -x -C /root",
+            given=packed.getvalue(),
+        )
         self._run("python3 -m venv /opt/schedperf")
         # Modules that are never imported need not be compiled.
         self._run(
