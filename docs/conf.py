@@ -28,6 +28,7 @@ include_patterns = [
     "SECURITY.md",
     "docs/**.md",
     "examples/**.md",
+    "bench/site/README.md",
     "bench/verdicts/README.md",
     "bench/watch/README.md",
 ]

@@ -11,14 +11,17 @@ from .api import read_table as read_table
 from .compare.bundles import compare_bundles as compare_bundles
 from .compare.options import CompareOptions as CompareOptions
 from .evidence.account.record import Account as Account
+from .evidence.blocking.record import Blocking as Blocking
 from .evidence.c2c.record import C2c as C2c
 from .evidence.energy.record import Energy as Energy
 from .evidence.layout.record import Layout as Layout
 from .evidence.layout.record import LayoutMap as LayoutMap
 from .evidence.load.record import Load as Load
+from .evidence.locks.record import Locks as Locks
 from .evidence.pelt.record import Pelt as Pelt
 from .evidence.perf_stat.record import Counters as Counters
 from .evidence.placement.record import Placement as Placement
+from .evidence.preemption.record import Preemption as Preemption
 from .evidence.probe_effect.record import ProbeEffect as ProbeEffect
 from .evidence.profile.flame_record import FlameTrees as FlameTrees
 from .evidence.profile.record import Profile as Profile

@@ -72,8 +72,8 @@ def seed(name: str) -> Case:
 
 COMMANDS = (
     "ab", "bisect", "c2c", "compare", "completion", "culprit", "doctor", "exec", "history",
-    "import", "layout", "mail", "night", "pack", "profile", "publish", "record", "rerun",
-    "schedstat", "series", "show", "vm",
+    "import", "layout", "mail", "mechanism", "night", "pack", "profile", "publish", "record",
+    "rerun", "schedstat", "series", "show", "vm",
 )  # fmt: skip
 
 CASES = (
@@ -148,6 +148,7 @@ CASES = (
     comparison("pelt", evidence.pelt),
     comparison("placement", evidence.placement),
     comparison("wakeup-latency", evidence.wakeup_latency),
+    comparison("where-tasks-wait", evidence.where_tasks_wait),
     comparison("hybrid", evidence.hybrid),
     comparison("schedstat", evidence.schedstat),
     comparison("schedstat-versions", evidence.schedstat_versions),

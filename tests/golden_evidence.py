@@ -47,6 +47,7 @@ from tests.schedperf.evidence.sched_ext.records import run as run_of_scheduler
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
 from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
 from tests.schedperf.evidence.wakeup_latency.conftest import US, WAKEUPS, waits_row, with_tail
+from tests.stack_documents import blocking_document, locks_document, preemption_document
 
 
 def instrumented(runs: Runs) -> Runs:
@@ -221,6 +222,30 @@ def wakeup_latency(folder: Path) -> None:
         folder,
         [*clean(0.6, 12), *instrumented(runs(200))],
         [*clean(0.66, 12, shift=5), *instrumented(runs(900))],
+    )
+
+
+def where_tasks_wait(folder: Path) -> None:
+    """Write longer waits for a mutex, after preemptions at a fault, and for a pipe."""
+
+    def runs(factor: int) -> Runs:
+        return [
+            {
+                "files": {
+                    "bpf_locks/locks.json": json.dumps(locks_document(10 * factor, step)),
+                    "bpf_preemption/preemption.json": json.dumps(
+                        preemption_document(100 * factor, step)
+                    ),
+                    "bpf_blocking/blocking.json": json.dumps(blocking_document(110 * factor, step)),
+                }
+            }
+            for step in (0, 2, -1, 1, -2)
+        ]
+
+    write_sides(
+        folder,
+        [*clean(0.6, 6), *instrumented(runs(1))],
+        [*clean(0.66, 6, shift=5), *instrumented(runs(3))],
     )
 
 
@@ -564,6 +589,9 @@ UNREADABLE: Mapping[str, str | bytes] = {
     "bpf_pelt/pelt.json": '{"schema": "schedperf/bpf_pelt/9"}',
     "bpf_placement/placement.json": "[]",
     "wakeup_latency/wakeups.json": "{}",
+    "bpf_locks/locks.json": "[]",
+    "bpf_preemption/preemption.json": '{"schema": "schedperf/bpf_preemption/9"}',
+    "bpf_blocking/blocking.json": "{",
     "schedstat/before": "version 99\n",
     "schedstat/after": "version 99\n",
     "system_counters/facts.json": "{",

@@ -111,7 +111,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 EVERYWHERE = Change(night=27, size=0.065, job=HACKBENCH)
-ON_ONE = Change(night=30, size=0.05, job=PIPE, machines=[MACHINES[1]])
+ON_ONE = Change(night=26, size=0.05, job=PIPE, machines=[MACHINES[1]])
 AWAY = Change(night=28, until=36, size=0.08, job=FORK, machines=MACHINES[:2])
 CHANGES = (EVERYWHERE, ON_ONE, AWAY)
 # Night from which will-it-scale is another program, which is faster on both kernels.

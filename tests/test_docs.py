@@ -20,6 +20,7 @@ import click
 import pytest
 
 from schedperf.cli import cli, main
+from schedperf.model.json_text import to_json
 from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
@@ -27,6 +28,7 @@ from schedperf_generators.perf_data import write_perf_data
 from tests.golden_inputs import regression
 from tests.histories import make_night
 from tests.mails import make_message, make_outbox, make_site
+from tests.mechanisms import UP, measured, rows_of
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -47,6 +49,8 @@ SLOW = ("bisect.md", "recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "bisect run", "doctor", "record")
 # What records on this machine, or asks what could be recorded.
 RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
+# What asks the machines of a lab.
+NIGHTS = tuple(f"schedperf night {name} " for name in ("check", "run", "status"))
 # What a shell reads in another way than shlex.
 SHELL = re.compile(r"[|&;<>()$`*?#~={}\[\]!]")
 # Stands for any text inside a line, and alone on a line for any lines.
@@ -179,8 +183,7 @@ def missing_for(command: str) -> str | None:
     asks = not {"--print", "--yes"} & set(command.split())
     lacks = {
         "needs root to write /proc/sys": "/proc/sys/" in command and os.geteuid() != 0,
-        "needs a machine to boot": " --on ssh:" in command
-        or command.startswith(("schedperf night run ", "schedperf night status ")),
+        "needs a machine to boot": " --on ssh:" in command or command.startswith(NIGHTS),
         "needs root and /sys/kernel/debug/sched/features": " --feature " in command
         and not has_features(),
         "needs scx_lavd, and a kernel with sched_ext": "scx_lavd" in command
@@ -309,13 +312,16 @@ def bring_inputs(folder: Path) -> None:
 
 
 def bring_results(folder: Path) -> None:
-    """Bring results of other tools: of mmtests, LKP and a Go benchmark."""
+    """Bring results of other tools: of mmtests, LKP, a Go benchmark and frame times."""
     shutil.copytree(REPOSITORY / "examples" / "mmtests", folder / "work" / "log")
     for run in ("0", "1"):
         result = folder / "hackbench" / "COMMIT" / run
         result.mkdir(parents=True)
         (result / "stats.json").write_text('{"hackbench.throughput": 52118.4}\n')
     (folder / "old.txt").write_text("BenchmarkEncode-8 50 34201.5 ns/op 3 hits/op\n")
+    for side in ("old", "new"):
+        (folder / side).mkdir(exist_ok=True)
+        (folder / side / "game.csv").write_text("fps,frametime\n" + "100,10\n" * 50)
 
 
 def bring_commits(folder: Path) -> None:
@@ -362,6 +368,12 @@ def bring_program(folder: Path) -> None:
     subprocess.run([REPOSITORY / "examples" / "bisect" / "make-program"], cwd=folder, check=True)
 
 
+def bring_comparisons(folder: Path) -> None:
+    """Bring comparisons of a microbenchmark and of production."""
+    for name in ("micro", "production", "monday", "tuesday"):
+        (folder / f"{name}.json").write_text(to_json(measured(rows_of(system=UP))))
+
+
 # What brings the inputs of a command's examples.
 BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "bisect": (bring_commits,),
@@ -370,6 +382,7 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "culprit": (bring_commits, regression),
     "history add": (bring_results, bring_nights),
     "import": (bring_results,),
+    "mechanism": (bring_comparisons,),
 }
 
 
@@ -407,7 +420,7 @@ def test_examples_of_help_run(
         make_outbox(folder / "outbox", make_message())
     if name == "night":
         text = (REPOSITORY / "docs" / "night.md").read_text()
-        (folder / "night.toml").write_text(text.split("```toml\n")[1].split("```")[0])
+        (folder / "lab.toml").write_text(text.split("```toml\n")[1].split("```")[0])
     left_out = [f"$ {one}: {missing}" for one in examples if (missing := missing_for(one))]
     for example in examples:
         if missing_for(example):

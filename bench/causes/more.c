@@ -5,7 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SPINS
 #define SPINS 4000
+#endif
 #define CALLS 40
 
 __attribute__((noinline)) static void planted_checksum(void)

@@ -12,6 +12,7 @@ from schedperf.commands.culprit import Files, read_roles, repository_of, save
 from schedperf.compare.json import MOST_BYTES
 from schedperf.history.decide import advance_steps
 from schedperf.history.questions.history import open_history
+from schedperf.history.store.decisions import PROGRAM
 from schedperf.history.store.directory import open_directory
 from schedperf.inputs.bundle.durable import write_durably
 from schedperf.inputs.bundle.files import read_regular
@@ -25,7 +26,7 @@ from schedperf.publish.culprit.build import Part, part_of
 from schedperf.publish.culprit.commits import Ends, commit_of, read_ends
 from schedperf.publish.culprit.figures import ID_DIGITS, Evidence
 from schedperf.publish.culprit.files import find_comparisons, load_culprit
-from schedperf.publish.culprit.of_step import Named, StepRequest, culprit_of_step
+from schedperf.publish.culprit.of_step import Named, StepRequest, culprit_of_step, shows
 from schedperf.publish.culprit.record import COMMIT_DIGITS, Culprit
 from schedperf.publish.culprit.steps import read_steps
 
@@ -51,8 +52,17 @@ def write_step(
     directory = open_directory(store)
     with open_history(directory.folder) as history:
         steps = read_steps(history, step, known.steps if known else ())
-    roles = read_roles({**options, "bisection": None}, loaded, repository, None)
+    is_private = options["private"]
+    kept = {**options, "bisection": None, "private": is_private and options["tree"] is not None}
+    roles = read_roles(kept, loaded, repository, None)
     named = None if document is None else _choose(document, parts, str(options["bisection"]))
+    if named is not None and not any(shows(part, named) for part in parts):
+        click.echo(
+            f"--bisect: no comparison of {named.commit[:COMMIT_DIGITS]} with its parent "
+            f"{named.parent[:COMMIT_DIGITS]}, so the record stays about the range; give it, too",
+            err=True,
+        )
+        named = None
     if document is not None and named is not None:
         where = f"--bisect {options['bisection']}"
         roles = replace(roles, bisection=convert_to_record(document, named.commit, where))
@@ -64,6 +74,7 @@ def write_step(
             named=named if known is None or known.is_range else None,
             known=known,
             known_main=_known_main(path, known, loaded),
+            is_private=is_private,
             ends_of=lambda part: _ends_of(part, repository),
         )
     )
@@ -161,6 +172,6 @@ def _advance(store: Path, culprit: Culprit) -> None:
         [each.step for each in culprit.steps],
         "range known" if culprit.is_range else "first bad known",
         reason=commits if culprit.is_range else f"first bad commit {culprit.id}",
-        by="schedperf culprit",
+        by=PROGRAM,
         say=lambda line: click.echo(line, err=True),
     )

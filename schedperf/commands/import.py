@@ -13,6 +13,7 @@ Examples:
   schedperf import mmtests work/log/6.12 -o base.tar
   schedperf import lkp hackbench/COMMIT -o commit.tar
   schedperf import benchfmt old.txt -o old.tar --better hits/op=higher
+  schedperf compare frames:old frames:new
   schedperf compare mmtests:work/log/6.12 mmtests:work/log/6.13
 """
 
@@ -36,9 +37,9 @@ def command(
 ) -> None:
     """Convert results of mmtests, LKP and other tools to a bundle.
 
-    FORMAT is e.g. mmtests, lkp, benchfmt (Go benchmarks) or perf-stat; docs/import.md lists all.
-    The bundle contains the original files, and the results are parsed when it is compared.
-    `compare` and `show` also take FORMAT:PATH instead of a bundle.
+    FORMAT is e.g. mmtests, lkp, benchfmt (Go benchmarks), frames or perf-stat; docs/import.md
+    lists all. The bundle contains the original files, and the results are parsed when it is
+    compared. `compare` and `show` also take FORMAT:PATH instead of a bundle.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.inputs.importers.open import import_results  # noqa: PLC0415

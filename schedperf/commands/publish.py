@@ -14,6 +14,7 @@ EPILOG = """\b
 Examples:
   schedperf compare base.tar new.tar --json compare.json
   schedperf publish compare.json site
+  schedperf history add base.tar new.tar
   schedperf publish --store history site
 """
 

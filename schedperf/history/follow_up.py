@@ -2,11 +2,12 @@
 """Decide which runs the state of a step asks for: a retest, a bisection, or a reverted commit."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec.structs import replace
 from sqlalchemy import select
 
+from schedperf.history.questions.causes import find_causes
 from schedperf.history.questions.history import History
 from schedperf.history.questions.records import Night, Series, Step
 from schedperf.history.states import StepState
@@ -22,6 +23,7 @@ _NEEDED: Mapping[StepState, tuple[RequestKind, int]] = {
     "range known": ("bisect", 140),
     "first bad known": ("revert", 12),
 }
+_SEARCHED = [state for state, (kind, _) in _NEEDED.items() if kind != "retest"]
 # A request that failed so often is not made again.
 _MOST_FAILURES = 3
 _DIGITS = 12
@@ -47,12 +49,15 @@ def missing_requests(history: History) -> list[Requested]:
     for step_id, kind, state in rows:
         states.setdefault((step_id, kind), []).append(state)
     series = {each.key: each for each in history.series()}
+    searched = _find_searched(history, {step for step, kind in states if kind != "retest"})
     requests = []
     for step in history.steps():
         kind, boots = _NEEDED.get(step.state, (None, 0))
         if kind is None:
             continue
         before = states.get((step.id, kind), [])
+        if kind != "retest" and step.id not in searched:
+            continue
         if set(before) <= {"failed"} and len(before) < _MOST_FAILURES:
             of_series = series[step.series]
             request = _request(step, of_series, history.nights(of_series), kind, boots)
@@ -61,6 +66,23 @@ def missing_requests(history: History) -> list[Requested]:
             identity = [kind, step.id, *([len(before)] if before else [])]
             requests.append(replace(request, request=digest_of(identity)[:_DIGITS]))
     return requests
+
+
+def _find_searched(history: History, begun: Container[str]) -> set[str]:
+    """Return the steps whose first bad commit is searched: one of each cause and machine class.
+
+    :param begun: steps of which a search was requested already
+    """
+    chosen: dict[tuple[str, str], Step] = {}
+    for cause in find_causes(history):
+        of_cause = [each.shown for each in cause.steps if each.state in _SEARCHED]
+        for each in sorted(of_cause, key=lambda one: _rank(one.step, begun), reverse=True):
+            chosen.setdefault((cause.leader.id, each.series.machine_class), each.step)
+    return {step.id for step in chosen.values()}
+
+
+def _rank(step: Step, begun: Container[str]) -> tuple[bool, bool, float]:
+    return step.id in begun, step.direction != "better", abs(step.change or 0.0)
 
 
 def _is_reverted(history: History, step: Step) -> bool:

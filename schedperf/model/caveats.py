@@ -43,9 +43,9 @@ TEXTS: Mapping[str, str] = {
     "boots per side, each with its level); p and the equivalence test of the other results are "
     "corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",
-    "modes": "the distribution is bimodal, with {base} runs of base and {new} of {side} in the "
-    "slower mode "
-    "(p = {p:.2g}); within-mode change {within}",
+    "two-modes": "two modes, {faster} and {slower}: the {word} one has {base} {units} of base "
+    "({base_share:.0%}) and {new} of {side} ({new_share:.0%}), {points:+.0f} percentage points "
+    "[{points_low:+.0f}, {points_high:+.0f}], p = {p:.2g}; change within the modes {within}",
     "spread": "{side} is {word} than base by a factor of {factor:.2g} (p = {p:.2g})",
     "serial": "autocorrelated noise (lag-1 correlation {correlation:.2g}); the CI accounts for it",
     "maxima": "base and {side} are medians of the maxima of the runs; the change is the shift of "
@@ -98,6 +98,12 @@ SHORT_TEXTS: Mapping[str, str] = {
     "rule reads",
 }
 
+# Texts of caveats in comparisons of earlier versions, by the code.
+EARLIER_TEXTS: Mapping[str, str] = {
+    "modes": "the distribution is bimodal, with {base} runs of base and {new} of {side} in the "
+    "slower mode (p = {p:.2g}); within-mode change {within}",
+}
+
 # A format spec that is a noun; specs of numbers contain a digit or are one letter.
 _NOUN = re.compile("[a-z]{2,}(?: [a-z]+)*")
 
@@ -114,10 +120,14 @@ class _Sentences(Formatter):
 _SENTENCES = _Sentences()
 
 
+def _text_of(code: str) -> str:
+    return TEXTS[code] if code in TEXTS else EARLIER_TEXTS[code]
+
+
 class Caveat(Struct, frozen=True, kw_only=True):
     """One weakness of one result.
 
-    :param code: a key of ``TEXTS``
+    :param code: a key of ``TEXTS`` or ``EARLIER_TEXTS``
     :param numbers: the values in the text, JSON values only
     :raises ValueError: the code is unknown, or a number of the text is missing or invalid
     """
@@ -129,7 +139,7 @@ class Caveat(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Reject a caveat without a text when it is made, not when a report prints it."""
-        if self.code not in TEXTS:
+        if self.code not in TEXTS and self.code not in EARLIER_TEXTS:
             raise ValueError(f"unknown caveat {self.code!r}")
         try:
             _ = self.text
@@ -139,12 +149,12 @@ class Caveat(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """Return the caveat as a sentence."""
-        return _SENTENCES.vformat(TEXTS[self.code], (), self.numbers)
+        return _SENTENCES.vformat(_text_of(self.code), (), self.numbers)
 
     @property
     def short(self) -> str:
         """Return the caveat as a report of one screen states it."""
-        return _SENTENCES.vformat(SHORT_TEXTS.get(self.code, TEXTS[self.code]), (), self.numbers)
+        return _SENTENCES.vformat(SHORT_TEXTS.get(self.code, _text_of(self.code)), (), self.numbers)
 
 
 def caveat(code: str, **numbers: object) -> Caveat:

@@ -81,6 +81,16 @@ class RateRow(Rate, frozen=True, kw_only=True, metaclass=_AbstractStruct):
         """Return a key of what the row counts, equal for all denominators."""
 
     @property
+    def mechanism(self) -> str | None:
+        """Return what the row counts in words that other workloads have, too.
+
+        ``schedperf mechanism`` compares rows with the same words. None if other workloads have no
+        such row (a node, a command), or if the row is a sum of others.
+        """
+        words = [str(part) for part in self.identity[3:] if part not in ("", None, ())]
+        return " ".join(words)
+
+    @property
     def statistic(self) -> str:
         """Return the statistic of a distribution: "p99", "max"; "" for a mean."""
         return ""

@@ -40,6 +40,30 @@ def fisher_p(successes: tuple[int, int], n: tuple[int, int]) -> float:
     return float(min(1.0, p[p <= p[successes[0] - first[0]] * (1.0 + TIE)].sum()))
 
 
+def change_of_shares(
+    successes: tuple[int, int], n: tuple[int, int], confidence: float
+) -> tuple[float, float]:
+    """Return the CI of the difference of two independent shares, the second minus the first.
+
+    Newcombe, "Interval estimation for the difference between independent proportions", Stat. Med.
+    17 (1998), method 10: from the score intervals of both shares (Wilson, JASA 22, 1927).
+
+    :param n: number of trials on each side, at least 1
+    :param confidence: e.g. 0.95
+    """
+    z = float(special.ndtri((1.0 + confidence) / 2.0))
+    counts, sizes = np.array(successes, dtype=np.float64), np.array(n, dtype=np.float64)
+    shares = counts / sizes
+    centres = (counts + z**2 / 2.0) / (sizes + z**2)
+    half = z / (sizes + z**2) * np.sqrt(sizes * shares * (1.0 - shares) + z**2 / 4.0)
+    below, above = shares - (centres - half), (centres + half) - shares
+    change = shares[1] - shares[0]
+    return (
+        float(change - np.hypot(below[1], above[0])),
+        float(change + np.hypot(above[1], below[0])),
+    )
+
+
 def log_chi_squared(x: Floats, df: float) -> Floats:
     """Return the log density of the chi-squared distribution at positive values."""
     half = df / 2.0

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.rows import Better, Family
-from schedperf.model.units import signed
+from schedperf.model.units import interval_of, scale_for, signed
 from schedperf.model.verdict import (
     CONFIDENCE,
     FALSE_DISCOVERY_RATE,
@@ -21,6 +21,7 @@ from schedperf.model.verdict import (
     count_units,
     reason_of,
 )
+from schedperf.stats._densities import change_of_shares
 from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
@@ -199,8 +200,12 @@ def _mode_boundary(case: _Case, index: int) -> float | None:
     if index not in case.analysis.modes or is_of_boots:
         return None
     modes, line = case.analysis.modes[index]
-    boundary = float(modes.boundary[line])
-    return math.exp(boundary) if rows.is_log[index] else boundary * float(rows.scale[index])
+    return _in_unit(case, index, float(modes.boundary[line]))
+
+
+def _in_unit(case: _Case, index: int, value: float) -> float:
+    rows = case.rows
+    return math.exp(value) if rows.is_log[index] else value * float(rows.scale[index])
 
 
 def _same_as(case: _Case, index: int) -> str | None:
@@ -415,16 +420,43 @@ def _spread_factor(case: _Case, index: int) -> float:
 
 def _modes_caveat(case: _Case, index: int, question: _Question) -> Caveat:
     modes, line = case.analysis.modes[index]
-    slow = [int(count) for count in modes.high[line]]
+    in_mode = [int(count) for count in modes.high[line]]
+    centres = [_in_unit(case, index, float(value)) for value in modes.centres[line]]
+    word = "higher" if question.better == "unknown" else "slower"
     if question.better == "higher":
-        slow = [n - count for n, count in zip(modes.n, slow, strict=True)]
-    effect = float(modes.effect[line])
-    within = "unknown" if math.isnan(effect) else _share(case, index, effect)
+        in_mode = [n - count for n, count in zip(modes.n, in_mode, strict=True)]
+        centres.reverse()
+    counts = (in_mode[0], in_mode[1])
+    shares = [count / n for count, n in zip(counts, modes.n, strict=True)]
+    low, high = change_of_shares(counts, modes.n, CONFIDENCE)
+    scale = scale_for(question.unit, *centres)
+    faster, slower = (f"{number} {scale.unit}" for number in scale.format_alike(centres))
     return caveat(
-        "modes",
+        "two-modes",
         side=question.side,
-        base=f"{slow[0]} of {modes.n[0]}",
-        new=f"{slow[1]} of {modes.n[1]}",
+        faster=faster,
+        slower=slower,
+        word=word,
+        units=REPLICATIONS[case.rows.replication[index]],
+        base=f"{counts[0]} of {modes.n[0]}",
+        new=f"{counts[1]} of {modes.n[1]}",
+        base_share=shares[0],
+        new_share=shares[1],
+        points=100.0 * (shares[1] - shares[0]),
+        points_low=100.0 * low,
+        points_high=100.0 * high,
         p=float(modes.p_occupancy[line]),
-        within=within,
+        within=_change_within(case, index),
     )
+
+
+def _change_within(case: _Case, index: int) -> str:
+    modes, line = case.analysis.modes[index]
+    effect, half = float(modes.effect[line]), float(modes.half_width[line])
+    if math.isnan(effect):
+        return "unknown"
+    if math.isnan(half):
+        return _share(case, index, effect)
+    is_log = bool(case.rows.is_log[index])
+    low, high = (fraction_of(effect + sign * half, is_log=is_log) for sign in (-1.0, 1.0))
+    return f"{_share(case, index, effect)} {interval_of(low, high)}"

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from scipy import special
 
+from schedperf.model.verdict import CONFIDENCE
 from schedperf.stats._densities import fisher_p
 from schedperf.stats._estimates import variances_of
 from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, add_up
@@ -120,6 +121,8 @@ class Modes(Struct, frozen=True, kw_only=True):
     :param high: number of values in the mode of larger values, shape (rows, 2), base first
     :param n: number of values of each side, base first
     :param boundary: value between the modes
+    :param centres: mean of the values of both sides in each mode, the smaller first, shape
+        (rows, 2)
     :param p_occupancy: two-sided p of Fisher's exact test of ``high`` of ``n``
     :param effect: new - base within the modes, with its standard error and degrees of freedom;
         NaN where no mode has values of both sides
@@ -129,10 +132,17 @@ class Modes(Struct, frozen=True, kw_only=True):
     high: Integers
     n: tuple[int, int]
     boundary: Floats
+    centres: Floats
     p_occupancy: Floats
     effect: Floats
     se: Floats
     df: Floats
+
+    @property
+    def half_width(self) -> Floats:
+        """Half the width of the 95% CI of ``effect``; NaN without a standard error."""
+        with np.errstate(invalid="ignore"):
+            return special.stdtrit(self.df, (1.0 + CONFIDENCE) / 2.0) * self.se
 
     @property
     def p_within(self) -> Floats:
@@ -164,11 +174,14 @@ def find_modes(block: Block) -> Modes | None:
         block.base[chosen], block.new[chosen], cut[chosen], block.floors[chosen]
     )
     counts = high[chosen]
+    values = np.hstack((block.base, block.new))[chosen]
+    is_high = values > cut[chosen, None]
     return Modes(
         rows=block.rows[chosen],
         high=counts,
         n=(n_base, n_new),
         boundary=cut[chosen],
+        centres=np.column_stack([_cell(values, mode)[0] for mode in (~is_high, is_high)]),
         p_occupancy=np.array(
             [fisher_p((base, new), (n_base, n_new)) for base, new in counts.tolist()]
         ),

@@ -28,12 +28,15 @@ import pytest
 from schedperf.evidence.account.capture import parse_account
 from schedperf.evidence.account.sampled import parse_samples
 from schedperf.evidence.account.waits import parse_waits
+from schedperf.evidence.blocking.capture import parse_blocking
 from schedperf.evidence.c2c.perf_text import is_c2c_text, parse_c2c_text
 from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.sources import load_kernel
+from schedperf.evidence.locks.capture import parse_locks
 from schedperf.evidence.pelt.capture import parse_bpf_pelt
 from schedperf.evidence.perf_stat.capture import parse_perf_stat
 from schedperf.evidence.placement.capture import parse_placement
+from schedperf.evidence.preemption.capture import parse_preemption
 from schedperf.evidence.schedstat.capture import parse_schedstat
 from schedperf.evidence.schedstat.perf_sched import parse_sched_stats_report, read_sched_stats
 from schedperf.evidence.wakeup_latency.capture import parse_wakeups
@@ -66,6 +69,7 @@ from tests.schedperf.evidence.schedstat.conftest import (
 )
 from tests.schedperf.evidence.wakeup_latency.conftest import with_tail
 from tests.schedperf.inputs.kernel.test_elf import link_kernel
+from tests.stack_documents import blocking_document, locks_document, preemption_document
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "examples" / "cluster-percpu" / "base.tar.xz"
@@ -190,6 +194,17 @@ def _read_benchfmt(data: bytes, folder: Path) -> Iterable[str]:
     path = folder / "old.txt"
     path.write_bytes(data)
     return _import(f"benchfmt:{path}")
+
+
+def _mangohud() -> bytes:
+    rows = "".join(f"100,{10.0 + i % 7},0,{10**7 * (i + 1)}\n" for i in range(40))
+    return f"os,cpu,gpu\nArch,Zen,RX\nfps,frametime,cpu_load,elapsed\n{rows}".encode()
+
+
+def _read_frames(data: bytes, folder: Path) -> Iterable[str]:
+    path = folder / "game.csv"
+    path.write_bytes(data)
+    return _import(f"frames:{path}")
 
 
 def _import(path: str) -> Iterable[str]:
@@ -396,6 +411,13 @@ FORMATS: Mapping[str, _Format] = {
     "wakeup latency": _Format(
         lambda: json.dumps(with_tail(900)).encode(), _of_bytes(parse_wakeups)
     ),
+    "locks": _Format(lambda: json.dumps(locks_document(9)).encode(), _of_bytes(parse_locks)),
+    "preemption": _Format(
+        lambda: json.dumps(preemption_document(9)).encode(), _of_bytes(parse_preemption)
+    ),
+    "blocking": _Format(
+        lambda: json.dumps(blocking_document(90)).encode(), _of_bytes(parse_blocking)
+    ),
     "account": _Format(lambda: write_account().encode(), _of_bytes(parse_account)),
     "task times": _Format(lambda: write_samples().encode(), _of_bytes(parse_samples)),
     "waits": _Format(lambda: write_waits().encode(), _of_bytes(parse_waits)),
@@ -409,6 +431,7 @@ FORMATS: Mapping[str, _Format] = {
         lambda: b'{"hackbench.throughput": 123.5, "time.system_time": 7, "x.y": -1}', _read_lkp
     ),
     "benchfmt": _Format(lambda: BENCHFMT, _read_benchfmt, _anywhere),
+    "frame times": _Format(_mangohud, _read_frames, _anywhere),
     "benchmark output": _Format(_member("runs/001/stdout"), _read_benchmarks, _anywhere),
 }
 

@@ -83,6 +83,11 @@ class AccountRow(RateRow, frozen=True, kw_only=True):
         """Key of the row: side, workload, point, kind and denominator."""
         return self.side, self.workload, self.point, self.kind, self.basis
 
+    @property
+    def mechanism(self) -> str | None:
+        """The kind; None for the sum of user and system time."""
+        return None if self.kind == "cpu" else self.kind
+
 
 class Contributed(Struct, frozen=True, kw_only=True):
     """Thread-time of base and of a new side, and what it contributes to the change."""
@@ -153,6 +158,11 @@ class SampledWaiting(RateRow, frozen=True, kw_only=True):
         """Key of the row: side, workload, point and denominator."""
         return self.side, self.workload, self.point, self.basis
 
+    @property
+    def mechanism(self) -> str | None:
+        """The sampled waiting time."""
+        return "waiting, sampled"
+
 
 class DividedPoint(Struct, frozen=True, kw_only=True):
     """How waiting and blocked time divide, in the instrumented runs of one workload and point."""
@@ -186,6 +196,11 @@ class DividedRow(RateRow, frozen=True, kw_only=True):
         """Key of the row: side, workload, point, kind and denominator."""
         return self.side, self.workload, self.point, self.kind, self.basis
 
+    @property
+    def mechanism(self) -> str | None:
+        """Why the tasks waited or were blocked; or migrations."""
+        return _REASONS.get(self.kind, self.kind) if self.kind != "migrations" else "migrations"
+
 
 class OtherLoad(Struct, frozen=True, kw_only=True):
     """CPU time of the processes with one command that are not of the workload."""
@@ -211,6 +226,11 @@ class OtherLoadRow(RateRow, frozen=True, kw_only=True):
     def identity(self) -> tuple[Hashable, ...]:
         """Key of the row: side, workload, point and denominator."""
         return self.side, self.workload, self.point, self.basis
+
+    @property
+    def mechanism(self) -> str | None:
+        """The other load."""
+        return "CPU time of other commands"
 
 
 class Account(SectionData, frozen=True, kw_only=True):

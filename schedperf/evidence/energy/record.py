@@ -38,6 +38,11 @@ class EnergyRow(RateRow, frozen=True, kw_only=True):
         """Key of the row: side, workload, point, counter and denominator."""
         return self.side, self.workload, self.point, self.domain, self.basis
 
+    @property
+    def mechanism(self) -> str | None:
+        """The RAPL domain."""
+        return self.domain
+
 
 class MissingCounter(Struct, frozen=True, kw_only=True):
     """A counter without energy in some runs of a side, and the reason."""

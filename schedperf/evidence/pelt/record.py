@@ -104,6 +104,11 @@ class PeltRow(RateRow, frozen=True, kw_only=True):
         return *where, self.function, self.what, self.node, self.context
 
     @property
+    def mechanism(self) -> str | None:
+        """Function, statistic and context; None for single nodes."""
+        return None if self.node is not None else super().mechanism
+
+    @property
     def statistic(self) -> str:
         """Name of the statistic: "calls", "mean", "trimmed", "p50", "p99" or "share"."""
         return self.what

@@ -49,6 +49,11 @@ class CounterRow(RateRow, frozen=True, kw_only=True):
         return self.side, self.workload, self.point, self.scope, self.event, self.node
 
     @property
+    def mechanism(self) -> str | None:
+        """Event and scope; None for single nodes."""
+        return None if self.node is not None else f"{self.event} of the {self.scope}"
+
+    @property
     def is_own(self) -> bool:
         """Whether the events are those of the workload."""
         return self.scope == "workload"

@@ -84,6 +84,11 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
         return self.side, self.workload, self.point, self.name, *what
 
     @property
+    def mechanism(self) -> str | None:
+        """The name; None for single nodes, cgroups and types of core."""
+        return None if self.nodes or self.groups or self.types else self.name
+
+    @property
     def statistic(self) -> str:
         """For waits "mean", "max" or the quantile, e.g. "p99"; for other parts the field."""
         return self.field

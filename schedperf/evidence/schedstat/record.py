@@ -74,6 +74,11 @@ class CoreTypeRow(RateRow, frozen=True, kw_only=True):
         """Key of the row: side, workload, point, core type and field."""
         return self.side, self.workload, self.point, self.core_type, self.field
 
+    @property
+    def mechanism(self) -> str | None:
+        """None: types of core differ between machines."""
+        return None
+
 
 class ReadingRow(Struct, frozen=True, kw_only=True):
     """Interpretation of a changed row by a rule."""

@@ -108,6 +108,12 @@ class SystemRow(RateRow, frozen=True, kw_only=True):
         counter = self.group, self.subject, self.field, self.node
         return self.side, self.workload, self.point, *counter
 
+    @property
+    def mechanism(self) -> str | None:
+        """The counter; None for single nodes, and for shares of a time that has a row, too."""
+        repeats_time = self.group in ("cpu", "idle") and self.field in ("share", "above_share")
+        return None if self.node is not None or repeats_time else super().mechanism
+
 
 class SettingRow(Struct, frozen=True, kw_only=True):
     """A scheduler setting in debugfs that differs from base."""

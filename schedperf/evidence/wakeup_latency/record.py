@@ -22,6 +22,8 @@ Statistic = Literal["p50", "p90", "p99", "p99.9", "max"]
 
 QUANTILES: Mapping[Statistic, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 STATISTICS: tuple[Statistic, ...] = (*QUANTILES, "max")
+# Statistics that comparisons of workloads use; the others say the same of fewer waits.
+COMPARED: tuple[Statistic, ...] = ("p50", "p99")
 # The name of each kind of wait, with its start and end.
 WAITS: Mapping[Event, tuple[str, str]] = {
     "wakeup": ("wakeup latency", "from the wakeup until the task runs"),
@@ -78,6 +80,15 @@ class WakeupRow(RateRow, frozen=True, kw_only=True):
         return self.side, self.workload, self.point, *self.subject, self.quantile
 
     @property
+    def mechanism(self) -> str | None:
+        """Event, whose waits, and statistic; None for other commands and for single nodes."""
+        if self.node is not None or self.quantile not in COMPARED or self.reason is not None:
+            return None
+        whose = "the workload's tasks" if self.of_workload else "all tasks"
+        is_general = self.of_workload or not self.command
+        return f"{self.event} of {whose}, {self.quantile}" if is_general else None
+
+    @property
     def subject(self) -> tuple[Event, str, int | None]:
         """The event, and the command and node whose waits these are."""
         return self.event, self.command, self.node
@@ -109,6 +120,11 @@ class WakeupTypeRow(RateRow, frozen=True, kw_only=True):
     def identity(self) -> tuple[Hashable, ...]:
         """Key of the row: side, workload, point, event, core type and statistic."""
         return self.side, self.workload, self.point, self.event, self.core_type, self.quantile
+
+    @property
+    def mechanism(self) -> str | None:
+        """None: types of core differ between machines."""
+        return None
 
     @property
     def statistic(self) -> str:

@@ -84,7 +84,7 @@ class _Measured(Struct, frozen=True, kw_only=True):
 
 
 def read_lost(history: History, today: date) -> Lost:
-    """Return what has no result.
+    """Return what has no result; a night that began today may still get results.
 
     Series of foreign histories without dates are left out, and series without a result for 90 days.
 
@@ -97,7 +97,8 @@ def read_lost(history: History, today: date) -> Lost:
         dates = connection.execute(
             select(func.substr(NIGHT.c.night, 1, _DATE)).where(NIGHT.c.new.is_not(None)).distinct()
         ).scalars()
-        nights = sorted({*_only_dates(dates), *_only_dates(row.night for row in outcomes)})
+        known = {*_only_dates(dates), *_only_dates(row.night for row in outcomes)}
+    nights = sorted(night for night in known if night < f"{today}")
     last = max((each.last for each in measured.values()), default=None)
     followed = _followed(history.series(), measured, classes, last)
     lost = [each for series in followed if (each := _find(series, measured, nights)) is not None]

@@ -57,7 +57,7 @@ def night_of(position: int) -> str | None:
     day, number = divmod(position, NIGHTS_OF_A_DATE)
     if not 1 <= day <= date.max.toordinal():
         return None
-    return f"{date.fromordinal(day):%Y-%m-%d}{f'-{number}' if number > 1 else ''}"
+    return f"{date.fromordinal(day)}{f'-{number}' if number > 1 else ''}"
 
 
 def level_of(boots: Mapping[tuple[int, int], Sequence[float]], *, is_log: bool) -> Level | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from schedperf.history.questions.causes import Cause, find_causes
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.records import Series, Step
 from schedperf.history.states import StepState
@@ -28,6 +29,7 @@ from schedperf.lab.night.requests import (
     RETEST_COMPARISON,
     emulated_steps,
     folder_of,
+    is_of_class,
     requests,
     tree_of,
     watch,
@@ -42,7 +44,11 @@ from schedperf_collectors.machine.errors import explain
 STEPS = "steps"
 _DIGESTS = "digests"
 _CULPRIT = "culprit.json"
+# Roles in a record, and the comparisons of a search beside that of the commit.
+_TRIALS = {"tip": "tip", "revert": "revert", "forced-alignment": "alignment"}
 _INPUTS = "inputs.json"
+_TIP = "tip.json"
+_DATE = 10
 # What is published about a step begins with its retest.
 _RECORDED: frozenset[StepState] = frozenset(
     ("reproduced", "range known", "first bad known", "reported", "answered", "fixed")
@@ -58,13 +64,13 @@ class _Inputs(Struct, frozen=True, kw_only=True):
     """What a record was made from.
 
     :param state: of its step
-    :param night: folder of the night whose comparison it has
+    :param last: folder of the last night when the state changed, which has the newest kernel
     :param retest: digest of the comparison of the retest; None without one
     :param bisection: digest of the bisection; None without one
     """
 
     state: str
-    night: str
+    last: str
     retest: str | None
     bisection: str | None
 
@@ -173,13 +179,16 @@ def digest(context: Context) -> Result:
 
 
 def _find_recorded(context: Context, store: History) -> Iterator[_Recorded]:
-    """Yield the steps that get a record."""
+    """Yield the steps that get a record: one of each cause."""
     lab = context.lab
     series = {each.key: each for each in store.series()}
     emulated = set() if lab.plan.act_on_emulated else emulated_steps(store)
+    chosen = {_choose(lab.out, cause) for cause in find_causes(store)}
     for step in store.steps():
         of_series = series[step.series]
         tree = tree_of(lab, of_series)
+        if step.id not in chosen:
+            continue
         if step.state not in _RECORDED or step.direction == "better" or step.id in emulated:
             continue
         if tree is None:
@@ -191,6 +200,20 @@ def _find_recorded(context: Context, store: History) -> Iterator[_Recorded]:
             retest=_result_of(context, store, "retest", step.id, RETEST_COMPARISON),
             bisection=_result_of(context, store, "bisect", step.id, BISECTION),
         )
+
+
+def _choose(out: Path, cause: Cause) -> str | None:
+    """Return the step of a cause whose record is kept; None if none of them has a result yet.
+
+    A step that has a record keeps it.
+    """
+    ready = [
+        each.id
+        for each in cause.steps
+        if each.state in _RECORDED and each.shown.step.direction != "better"
+    ]
+    recorded = [step for step in ready if (out / STEPS / step / _CULPRIT).exists()]
+    return next(iter([*recorded, *ready]), None)
 
 
 def _result_of(
@@ -210,49 +233,66 @@ def _write_record(context: Context, recorded: _Recorded) -> bool:
     """
     folder = context.lab.out / STEPS / recorded.step.id
     made_from = _read_inputs(folder)
-    night = _night_of(context, recorded, made_from)
-    if night is None:
+    nights = _nights_of(context, recorded)
+    if not nights:
         context.night.note(f"step {recorded.step.id}: no night has a comparison, so no record")
         return False
+    first, last = nights[0], nights[-1]
+    if made_from is not None and made_from.state == recorded.step.state:
+        last = context.lab.out / made_from.last
     inputs = _Inputs(
         state=recorded.step.state,
-        night=str(night.relative_to(context.lab.out)),
+        last=str(last.relative_to(context.lab.out)),
         retest=_copy(recorded.retest, folder / RETEST_COMPARISON),
         bisection=_copy(recorded.bisection, folder / BISECTION),
     )
     if inputs == made_from:
         return False
-    _copy(night / COMPARISON, folder / COMPARISON)
+    _copy(first / COMPARISON, folder / COMPARISON)
     words = ["culprit", "new", str(folder / _CULPRIT), "--store", str(context.lab.store)]
     words += ["--step", recorded.step.id]
     words += ["--retest", str(folder / RETEST_COMPARISON)] if inputs.retest else []
     words += ["--bisect", str(folder / BISECTION)] if inputs.bisection else []
     words += ["--repo", context.tree.repo] if context.tree.repo else []
     words += ["--private"] if context.tree.private else []
-    context.run(f"record-{recorded.step.id}", [*words, str(folder / COMPARISON)])
+    if last != first:
+        _copy(last / COMPARISON, folder / _TIP)
+        words += ["--tip", str(folder / _TIP)]
+    words += [str(folder / COMPARISON), *_of_commits(recorded.bisection)]
+    context.run(f"record-{recorded.step.id}", words)
     _write(folder / _INPUTS, to_json(inputs).encode())
     return True
 
 
-def _night_of(context: Context, recorded: _Recorded, made_from: _Inputs | None) -> Path | None:
-    """Return the folder of the night whose comparison a record has.
+def _of_commits(bisection: Path | None) -> Iterator[str]:
+    """Yield the words that give a record what a search has measured of the commits that it names.
 
-    It is that of the record that is there, as long as the state of the step is the same; else the
-    newest one of the machine and the tree.
+    :param bisection: document of the search; None without one
+    """
+    found = sorted(bisection.parent.glob("*/culprits/*/compare.json")) if bisection else []
+    yield from map(str, found)
+    # Of several commits, the record is about one.
+    for role, name in _TRIALS.items() if len(found) == 1 else ():
+        if (path := found[0].with_name(f"{name}.json")).exists():
+            yield from (f"--{role}", str(path))
+
+
+def _nights_of(context: Context, recorded: _Recorded) -> list[Path]:
+    """Return the folders of the nights since a step that have a comparison, oldest first.
+
+    They are those of its machine class and its tree.
     """
     lab = context.lab
-    if made_from is not None and made_from.state == recorded.step.state:
-        return lab.out / made_from.night
-    newest: list[tuple[str, Path]] = []
-    for machine in lab.machines:
-        name = machine.recorded_name
-        if not recorded.series.machine_class.startswith(name):
-            continue
-        for store in find_nights(lab.folder_of(machine)):
-            path = store.path
-            if (path / COMPARISON).exists() and store.read().tree == recorded.tree.name:
-                newest.append((path.name, path))
-    return max(newest)[1] if newest else None
+    found = [
+        store.path
+        for machine in lab.machines
+        if is_of_class(recorded.series.machine_class, machine)
+        for store in find_nights(lab.folder_of(machine))
+        if store.path.name >= recorded.step.night[:_DATE]
+        and (store.path / COMPARISON).exists()
+        and store.read().tree == recorded.tree.name
+    ]
+    return sorted(found, key=lambda path: path.name)
 
 
 def _read_inputs(folder: Path) -> _Inputs | None:

@@ -137,9 +137,13 @@ def folder_of(lab: Lab, request: str) -> Path:
 
 def is_of_machine(request: Request, machine: Machine) -> bool:
     """Return whether a request is for a machine: by its name, or by its machine class."""
-    name = machine.recorded_name
-    is_of_class = re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{{_DIGITS}}}", request.machine)
-    return request.machine in {machine.name, name} or is_of_class is not None
+    return request.machine == machine.name or is_of_class(request.machine, machine)
+
+
+def is_of_class(machine_class: str, machine: Machine) -> bool:
+    """Return whether a machine belongs to a class, whose name may end with a hash."""
+    name = re.escape(machine.recorded_name)
+    return re.fullmatch(rf"{name}(-[0-9a-f]{{{_DIGITS}}})?", machine_class) is not None
 
 
 def emulated_steps(history: History) -> set[str]:

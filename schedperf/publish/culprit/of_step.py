@@ -18,7 +18,6 @@ from schedperf.publish.culprit.build import Part, Roles, add_roles, check_same_s
 from schedperf.publish.culprit.commits import Ends
 from schedperf.publish.culprit.figures import name_benchmark
 from schedperf.publish.culprit.record import (
-    COMMIT_DIGITS,
     Culprit,
     Links,
     Retest,
@@ -27,6 +26,8 @@ from schedperf.publish.culprit.record import (
 )
 
 _LONGEST_NAME = 100
+# A private tree whose name is not recorded.
+_PRIVATE = "private"
 
 
 class Named(Struct, frozen=True, kw_only=True):
@@ -50,6 +51,7 @@ class StepRequest(Struct, frozen=True, kw_only=True):
     :param known: the record so far; None for a new one
     :param known_main: its main comparison; None for a new one
     :param ends_of: returns the commits of a comparison
+    :param is_private: whether nothing about the tree may be published
     """
 
     steps: tuple[SeenStep, ...]
@@ -59,6 +61,7 @@ class StepRequest(Struct, frozen=True, kw_only=True):
     known: Culprit | None
     known_main: Part | None
     ends_of: Callable[[Part], Ends]
+    is_private: bool = False
 
 
 def culprit_of_step(request: StepRequest) -> Culprit:
@@ -76,7 +79,10 @@ def culprit_of_step(request: StepRequest) -> Culprit:
         main = named or retest or _first(request)
         begun = _begin(request, main, is_named=named is not None)
     _check_step(main, request.steps)
-    roles = replace(request.roles, retest=None, tree=request.roles.tree or _tree(begun, main))
+    tree = request.roles.tree or _tree(begun, main)
+    if request.is_private:
+        tree = replace(tree or Tree(name=_PRIVATE), private=True)
+    roles = replace(request.roles, retest=None, tree=tree)
     if roles.tip is None:
         roles = replace(roles, tip=_newest(begun, main, request.parts))
     return add_roles(begun, main, roles)
@@ -85,19 +91,18 @@ def culprit_of_step(request: StepRequest) -> Culprit:
 def _find_named(request: StepRequest) -> Part | None:
     """Return the comparison of the commit that the bisection names with its parent.
 
-    :return: None without a bisection
-    :raises InputError: no such comparison is given
+    :return: None without a bisection, or without such a comparison
     """
     named = request.named
     if named is None:
         return None
-    for part in (*request.parts, *filter(None, (request.roles.retest,))):
-        if (_commit(part.base), _commit(part.new)) == (named.parent, named.commit):
-            return part
-    raise InputError(
-        f"--bisect: no comparison of {named.commit[:COMMIT_DIGITS]} with its parent "
-        f"{named.parent[:COMMIT_DIGITS]} (expected one of their bundles); give it, too"
-    )
+    parts = (*request.parts, *filter(None, (request.roles.retest,)))
+    return next((part for part in parts if shows(part, named)), None)
+
+
+def shows(part: Part, named: Named) -> bool:
+    """Return whether a comparison is of a commit and its parent."""
+    return (_commit(part.base), _commit(part.new)) == (named.parent, named.commit)
 
 
 def _first(request: StepRequest) -> Part:

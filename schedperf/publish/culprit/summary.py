@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from schedperf.model.rows import Row
 from schedperf.model.text import clean_line
+from schedperf.model.units import signed
 from schedperf.model.verdict import count_units
 from schedperf.publish.culprit.figures import (
     ID_DIGITS,
@@ -63,6 +64,7 @@ def _lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for name in ("posted", "report", "page"):
         if (link := getattr(culprit.links, name)) is not None:
             yield name, link
+    yield from _step_lines(culprit)
     yield "key", culprit.key
     for comparison in culprit.comparisons:
         is_there = comparison in evidence.comparisons
@@ -70,6 +72,18 @@ def _lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
     missing = [name for field, name in _MEASURABLE.items() if getattr(culprit, field) is None]
     if missing:
         yield _MISSING, ", ".join(missing)
+
+
+def _step_lines(culprit: Culprit) -> Iterator[tuple[str, str]]:
+    """Yield the steps of a history, and the result of the first one on other machines."""
+    if culprit.is_range:
+        yield "range", culprit.range_name
+    for step in culprit.steps:
+        change = f", {signed(step.change)}" if step.change is not None else ""
+        name = " ".join(filter(None, (step.metric, step.point)))
+        yield "step", f"{step.step}: {name} on {step.machine_class}, since {step.night}{change}"
+        for each in step.elsewhere:
+            yield "elsewhere", f"{each.machine}: {each.verdict}"
 
 
 def _describe_commit(commit: Commit) -> str:

@@ -41,15 +41,20 @@ class Command(Struct, frozen=True, kw_only=True):
 
 def command_of(row: Row) -> Command:
     """Return the command of a result at its point; it has no words if none is recorded."""
-    point = _parse_point(row.point)
+    return command_at(row.workload, row.point)
+
+
+def command_at(workload: str, where: str) -> Command:
+    """Return the command of a workload at a point: ``groups=16``."""
+    point = _parse_point(where)
     # Controls are not printed, and no program is called by them.
-    text = clean_line(row.workload).strip()
+    text = clean_line(workload).strip()
     try:
         template = shlex.split(text)
     except ValueError:
         template = text.split()
     used = {match["name"] for word in template for match in PLACEHOLDER.finditer(word)}
-    rest: tuple[str, ...] = (clean_line(row.point),) if row.point.strip() else ()
+    rest: tuple[str, ...] = (clean_line(where),) if where.strip() else ()
     if point is not None:
         rest = tuple(f"{name}={value}" for name, value in point.items() if name not in used)
     words = tuple(_fill(word, point or {}) for word in template)

@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the first page: the state of the lab in one sentence, open steps, and all machines."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from markupsafe import Markup
 from msgspec import Struct
 
-from schedperf.history.questions.open_steps import OpenStep
-from schedperf.history.questions.recent import Recent
+from schedperf.history.questions.recent import NightResult, Recent
 from schedperf.history.questions.records import Step
-from schedperf.publish.dashboard.chart import CLASSES, draw_sparkline
+from schedperf.publish.dashboard.chart import CLASSES
 from schedperf.publish.dashboard.frame import Frame
-from schedperf.publish.dashboard.lab import Lab, Machine, describe_result, short
+from schedperf.publish.dashboard.lab import Lab, describe_result, short
+from schedperf.publish.dashboard.open_rows import OpenRow, list_open_rows
 from schedperf.publish.dashboard.shown import Shown
 from schedperf.publish.dashboard.words import (
     MISSING,
     describe_change_of,
-    describe_level,
     describe_size,
 )
 
 # Wider tables have the machines as columns.
 _MOST_COLUMNS = 8
 _MOST_NIGHTS = 30
-# Shown of the machines that a step is not on.
+# A step with less than this part of its change in the last night went back.
+_PART = 0.5
 _DATE = 10
 
 
 class Cell(Struct, frozen=True, kw_only=True):
     """A series in the matrix.
 
-    :param kind: class: "worse", "better", "moved", "lost" or ""
+    :param kind: classes: "worse", "better", "moved", "lost" or ""; with "suspected", or "tonight"
+        for a change of the last night that is no step
     :param value: change of the last night; "lost"
     :param note: since when, or what a night sees
     """
@@ -70,45 +70,20 @@ class Matrix(Struct, frozen=True, kw_only=True):
     are_machines_rows: bool
 
 
-class OpenRow(Struct, frozen=True, kw_only=True):
-    """An open step, as the table shows it.
-
-    :param machines: names of the machines by answer
-    """
-
-    key: str
-    step: Step
-    tree: str
-    machine: Machine
-    metric: str
-    since: str
-    nights: int
-    what: str
-    size: str
-    interval: str
-    tone: str
-    machines: tuple[tuple[str, str], ...]
-    kernels: str
-    record: object
-    state: str
-    state_since: str
-    request: str
-    sparkline: Markup
-
-
 def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
     """Return the first page."""
     recent = {each.series.key: each for each in lab.series}
-    open_rows = [*_open_rows(lab, recent, shown)]
+    open_rows = [*list_open_rows(lab, recent, shown)]
     matrices = [*_matrices(lab, shown)]
     names = sorted({(each.name, each.id) for each in lab.machines.values()})
+    lost_machines = {each.machine for each in lab.all_lost.machines}
     return frame.render(
         "site/dashboard.html.j2",
         root="",
         title="Scheduler performance",
         lab=lab,
         night=shown.text(lab.all_lost.night.night or "no night"),
-        sentence=[*_sentence(lab)],
+        sentence=[*_sentence(lab, open_rows)],
         kernels=[*_kernels(lab, matrices)],
         open_rows=open_rows,
         matrices=matrices,
@@ -119,6 +94,7 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
         lost_series=[
             (each, lab.machine(each.series), describe_result(each.series))
             for each in lab.lost.values()
+            if each.series.machine_class not in lost_machines
         ],
         records=lab.records,
         nights=_nights(lab),
@@ -126,13 +102,13 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
     )
 
 
-def _sentence(lab: Lab) -> Iterator[tuple[str, str]]:
+def _sentence(lab: Lab, rows: Sequence[OpenRow]) -> Iterator[tuple[str, str]]:
     """Yield the parts of the sentence about the state, each with its class."""
-    worse = [each for each in lab.open if each.found.step.direction == "worse"]
-    confirmed = [each for each in worse if each.found.step.state != "suspected"]
-    better = [each for each in lab.open if each.found.step.direction == "better"]
+    worse = [row for row in rows if row.direction == "worse"]
+    confirmed = [row for row in worse if row.state != "suspected"]
+    better = [row for row in rows if row.direction == "better"]
     suspected = len(worse) - len(confirmed)
-    yield ("worse" if confirmed else "same"), _count(len(confirmed), "open regression")
+    yield ("worse" if confirmed else "same"), _count(len(confirmed), "open regression").capitalize()
     yield ("worse" if suspected and not confirmed else ""), f"{suspected} suspected"
     yield "", f"{_count(len(better), 'improvement')} not explained"
     lost = lab.all_lost
@@ -152,48 +128,6 @@ def _kernels(lab: Lab, matrices: Iterable[Matrix]) -> Iterator[tuple[str, str, s
         subject = kernel.subject if kernel is not None and kernel.subject else ""
         name = short(lab.shown_revisions.get(matrix.kernel, ""))
         yield matrix.tree or "all series", name, subject, matrix.reference
-
-
-def _open_rows(lab: Lab, recent: Mapping[str, Recent], shown: Shown) -> Iterator[OpenRow]:
-    for each in lab.open:
-        step, series = each.found.step, each.found.series
-        size, interval = describe_level(each.now)
-        decisions = lab.decisions.get(step.id, ())
-        yield OpenRow(
-            key=series.key,
-            step=step,
-            tree=series.tree,
-            machine=lab.machine(series),
-            metric=series.metric,
-            since=step.night[:_DATE],
-            nights=each.nights,
-            what=describe_result(series),
-            size=size,
-            interval=interval,
-            tone=CLASSES.get(step.direction, "moved") if step.state != "suspected" else "suspected",
-            machines=tuple(_answers(each, lab)),
-            kernels=f"{shown.text(short(each.before))}..{shown.text(short(each.first))}"
-            if each.before and each.first
-            else "",
-            record=lab.of_step.get(step.id),
-            state=step.state,
-            state_since=decisions[-1].at[:_DATE] if decisions else "",
-            request=lab.request_of(step),
-            sparkline=draw_sparkline(recent[series.key]),
-        )
-
-
-def _answers(opened: OpenStep, lab: Lab) -> Iterator[tuple[str, str]]:
-    """Yield each answer with the names of its machines."""
-    names: dict[str, list[str]] = {}
-    for each in opened.machines:
-        if each.series.key not in lab.machines:
-            continue
-        answer = "lost" if each.series.key in lab.lost else each.answer
-        names.setdefault(answer, []).append(lab.machine(each.series).name)
-    for answer in ("yes", "no", "unclear", "not measured", "lost"):
-        if answer in names:
-            yield answer, ", ".join(names[answer])
 
 
 def _matrices(lab: Lab, shown: Shown) -> Iterator[Matrix]:
@@ -255,19 +189,37 @@ def _cell(lab: Lab, recent: Recent) -> Cell:
     if (lost := lab.lost.get(series.key)) is not None:
         note = f"{lost.nights} night{'' if lost.nights == 1 else 's'}"
         return Cell(key=series.key, kind="lost", value="lost", note=note)
+    measured = [each for each in recent.nights if each.change is not None]
     step = lab.step_of(series)
-    if step is not None:
+    if step is not None and not _went_back(step, measured):
         kind = CLASSES.get(step.direction, "moved")
         if step.state == "suspected":
             kind = f"{kind} suspected"
         note = f"since {step.night[5:_DATE]}" if step.day is not None else f"since {step.night}"
     else:
-        kind = ""
-        sees = recent.seen_in_one_night
-        note = "" if sees is None else f"sees {describe_size(sees, recent)}"
-    measured = [each for each in recent.nights if each.change is not None]
+        kind, note = _describe_night(lab, recent, measured[-1] if measured else None)
     value = describe_change_of(recent, measured[-1]) if measured else MISSING
     return Cell(key=series.key, kind=kind, value=value, note=note)
+
+
+def _went_back(step: Step, measured: Sequence[NightResult]) -> bool:
+    """Return whether the last night has less than half of the change of the step."""
+    now = measured[-1].change if measured else None
+    return now is not None and step.change not in {None, 0.0} and now / step.change < _PART
+
+
+def _describe_night(lab: Lab, recent: Recent, last: NightResult | None) -> tuple[str, str]:
+    """Return class and note of a series without an open step.
+
+    :param last: the last night with a result; None without one
+    """
+    sees = recent.seen_in_one_night
+    note = "" if sees is None else f"sees {describe_size(sees, recent)}"
+    if last is None or last.verdict not in {"worse", "better"}:
+        return "", note
+    if any(step.state == "accepted" for step in lab.steps.get(recent.series.key, ())):
+        return "", f"accepted; {note}"
+    return f"{last.verdict} tonight", f"no step yet; {note}"
 
 
 def _nights(lab: Lab) -> list[str]:

@@ -3,15 +3,17 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import select
 
 from schedperf.history.periods import Change
+from schedperf.history.questions.causes import find_causes
 from schedperf.history.questions.history import History
 from schedperf.history.questions.listing import SeriesStep, list_steps
 from schedperf.history.questions.lost import Lost, LostSeries, read_lost
@@ -67,7 +69,7 @@ class Lab(Struct, frozen=True, kw_only=True):
     :param today: date of the publication
     :param steps: by key of their series, oldest first
     :param decisions: by identity of their step
-    :param open: the newest one first
+    :param open_causes: the open steps of each cause, the newest cause first
     :param changes: changes of conditions by key of the series
     :param lost: by key of the series
     :param shown_series: redacted, by key
@@ -85,7 +87,7 @@ class Lab(Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Sequence[Step]]
     all_steps: tuple[SeriesStep, ...]
     decisions: Mapping[str, Sequence[StepChange]]
-    open: tuple[OpenStep, ...]
+    open_causes: tuple[tuple[OpenStep, ...], ...]
     changes: Mapping[str, Sequence[Change]]
     lost: Mapping[str, LostSeries]
     all_lost: Lost
@@ -95,6 +97,11 @@ class Lab(Struct, frozen=True, kw_only=True):
     requests: Mapping[str, str]
     records: tuple[Entry, ...]
     of_step: Mapping[str, Entry]
+
+    @property
+    def open(self) -> Iterator[OpenStep]:
+        """Yield all open steps."""
+        return chain.from_iterable(self.open_causes)
 
     def step_of(self, series: Series) -> Step | None:
         """Return the last open step of a series; None without one."""
@@ -142,9 +149,7 @@ def read_lab(
         steps=_by_series([shown.record(each.step) for each in all_steps], all_steps),
         all_steps=tuple(map(shown.record, all_steps)),
         decisions=_read_decisions(history, shown, {each.step.id for each in all_steps}),
-        open=tuple(
-            shown.record(each) for each in describe_open(history) if each.found.series.key in known
-        ),
+        open_causes=_read_open(history, shown, known),
         changes={
             key: tuple(map(shown.record, changes))
             for key, changes in read_changes(history, keys).items()
@@ -158,6 +163,23 @@ def read_lab(
         records=records,
         of_step={step: each for each in records for step in each.steps},
     )
+
+
+def _read_open(history: History, shown: Shown, known: set[str]) -> tuple[tuple[OpenStep, ...], ...]:
+    """Return the open steps of each cause.
+
+    :param known: keys of the series that are shown
+    """
+    found = {each.found.step.id: each for each in describe_open(history)}
+    causes = [
+        tuple(
+            shown.record(found[step.id])
+            for step in cause.steps
+            if step.id in found and found[step.id].found.series.key in known
+        )
+        for cause in reversed(find_causes(history))
+    ]
+    return tuple(filter(None, causes))
 
 
 def machine_id(machine_class: str) -> str:

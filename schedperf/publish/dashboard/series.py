@@ -15,6 +15,7 @@ from schedperf.history.questions.records import Step, StepChange
 from schedperf.history.states import is_open
 from schedperf.history.store.nights import position_of
 from schedperf.model.units import format_number, interval_of, scale_for, signed
+from schedperf.publish.culprit.workloads import command_at
 from schedperf.publish.dashboard.chart import CLASSES, Mark, draw_strip, draw_timeline
 from schedperf.publish.dashboard.frame import Frame
 from schedperf.publish.dashboard.lab import Lab, describe_result, short
@@ -99,6 +100,7 @@ class SeriesPages:
             "site/series.html.j2",
             recent=recent,
             series=series,
+            command=command_at(series.workload, series.point).line,
             machine=machine,
             result=result,
             now=describe_change_of(recent, recent.last),
@@ -123,12 +125,9 @@ class SeriesPages:
             for index, column in enumerate(_columns(recent, unit))
         )
         start = f'<table class="nights" id="table"><thead><tr>{head}</tr></thead>\n<tbody>\n'
-        known = _rows_of(before, start, recent)
-        rows = [
-            self._row(night, unit)
-            for night in recent.nights[: len(known) - len(recent.nights) - 1 : -1]
-        ]
-        rows += known
+        newer, known = _rows_of(before, start, recent)
+        rows = [self._row(night, unit) for night in recent.nights[: -newer - 1 : -1]]
+        rows += [known] if known else []
         return Markup(f"{start}{_BETWEEN.join(rows)}{_END}")  # noqa: S704 # each part is escaped
 
     def _facts(self, recent: Recent) -> Iterator[Fact]:
@@ -239,32 +238,33 @@ def _row(night: NightResult, texts: tuple[str, str, str], unit: _Unit) -> str:
     )
 
 
-def _rows_of(page: bytes, start: str, recent: Recent) -> list[str]:
-    """Return the rows of the nights that a page has; [] if it has another table.
+def _rows_of(page: bytes, start: str, recent: Recent) -> tuple[int, str]:
+    """Return how many nights are newer than the table of a page, and its rows that stay.
 
-    :param start: of its table
+    :param start: of the table; with another one, all nights are newer
     """
-    text = page.decode(errors="replace")
-    first = text.find(start)
-    end = text.find(_END, first)
-    if first < 0 or end < 0:
-        return []
-    rows = text[first + len(start) : end].split(_BETWEEN)
-    first_night = _night_of(rows[0])
     nights = recent.nights
+    nothing = len(nights), ""
+    first = page.find(start.encode())
+    end = page.find(_END.encode(), first)
+    if first < 0 or end < 0:
+        return nothing
+    rows = page[first + len(start.encode()) : end].decode()
+    newest = _night_of(rows)
     newer = next(
         (
             number
             for number, night in enumerate(reversed(nights))
-            if str(escape(night.night)) == first_night
+            if str(escape(night.night)) == newest
         ),
         len(nights),
     )
-    kept = rows[: len(nights) - newer]
-    is_whole = len(kept) == len(nights) - newer and newer < len(nights)
-    if not is_whole or _night_of(kept[-1]) != str(escape(nights[0].night)):
-        return []
-    return kept
+    # Rows of nights that are not among the last ones any more.
+    for _ in range(rows.count(_BETWEEN) + 1 - (len(nights) - newer)):
+        rows = rows[: max(rows.rfind(_BETWEEN), 0)]
+    is_whole = rows.count(_BETWEEN) + 1 == len(nights) - newer
+    oldest = _night_of(rows[rows.rfind(_BETWEEN) + 1 :])
+    return (newer, rows) if is_whole and oldest == str(escape(nights[0].night)) else nothing
 
 
 def _night_of(row: str) -> str | None:

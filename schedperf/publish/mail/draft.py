@@ -82,6 +82,7 @@ def draft(request: Request) -> Message:
             rendered=request.now.isoformat(timespec="seconds"),
             checks=(),
             benchmark_class=evidence.headline().class_,
+            is_range=culprit.is_range,
             steps=tuple(step.step for step in culprit.steps),
             reported=None if kind == "report" else _reported(request),
         ),
@@ -106,7 +107,15 @@ def number_of(culprit: Culprit, kind: Kind, earlier: Sequence[Mail]) -> int:
         if (each.metadata.culprit, each.metadata.kind) == (culprit.key, kind)
     ]
     counted = (*NEVER_SENT, "sent") if kind == "again" else NEVER_SENT
-    return 1 + sum(each.state in counted for each in alike)
+    return 1 + sum(each.state in counted or _is_of_range(each, culprit) for each in alike)
+
+
+def _is_of_range(mail: Mail, culprit: Culprit) -> bool:
+    """Return whether a mail was about the range of a record whose first bad commit is now known.
+
+    It went to the own list only, and the report about the commit is another mail.
+    """
+    return mail.metadata.is_range and not culprit.is_range
 
 
 def find_report(culprit: Culprit, earlier: Sequence[Mail]) -> Mail | None:

@@ -128,6 +128,8 @@ def _reported_already(metadata: Metadata, mails: Iterable[Mail]) -> tuple[str, .
         and (metadata.commit, metadata.culprit) == (mail.metadata.commit, mail.metadata.culprit)
         and metadata.id != mail.id
         and mail.state in _TRIED
+        # A report about a range goes to the own list only, before the one about its commit.
+        and mail.metadata.is_range == metadata.is_range
     )
 
 

@@ -29,6 +29,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     benchmark_class: Annotated[
         str | None, "micro, semi or application; null if unknown, or for a digest"
     ] = None
+    is_range: Annotated[bool, "true if the first bad commit was unknown"] = False
     steps: Annotated[tuple[str, ...], "steps of the history that the record is about"] = ()
     reported: Annotated[
         str | None, "commit of the report that is answered: another one if that is about a range"

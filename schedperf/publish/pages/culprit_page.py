@@ -87,13 +87,13 @@ def address_of(comparison_id: str) -> str:
 def title_of(evidence: Evidence) -> str:
     """Return the title of a culprit: ``0123456789ab: hackbench 21.8% regression``.
 
-    A range of commits is ``GOOD..BAD``.
+    A range of commits has the names of its kernels: ``v6.18..6.19-rc2``.
 
     :raises InputError: no result regressed, or the main comparison is missing
     """
     culprit, row = evidence.culprit, evidence.headline()
     assert row.ratio is not None
-    return f"{_commits(culprit)}: {name_benchmark(row.workload)} {show_size(row.ratio)} regression"
+    return f"{culprit.range_name}: {name_benchmark(row.workload)} {show_size(row.ratio)} regression"
 
 
 def summary_of(evidence: Evidence) -> str:
@@ -160,7 +160,7 @@ def draw_culprit(
             after=_label(evidence.main_sides[1]),
             beliefs=beliefs,
             tested=_tested(culprit),
-            steps=getattr(culprit, "steps", ()),
+            steps=culprit.steps,
             elsewhere=(
                 ("Regressed on", _places(evidence, culprit.regressed_on)),
                 ("No change on", _places(evidence, culprit.no_change_on)),
@@ -182,12 +182,7 @@ def style() -> object:
 def _name(culprit: Culprit) -> str:
     if not culprit.is_range:
         return f"Commit {culprit.id}"
-    return f"A commit in {_commits(culprit)}"
-
-
-def _commits(culprit: Culprit) -> str:
-    good = f"{culprit.good.commit[:COMMIT_DIGITS]}.." if culprit.is_range else ""
-    return f"{good}{culprit.id}"
+    return f"A commit in {culprit.range_name}"
 
 
 def _label(side: SideSummary) -> str:

@@ -85,8 +85,8 @@ def draw_culprit_folder(
         date=_date(evidence.comparison(evidence.culprit.main)),
         published=published,
         state=state_of(evidence),
-        steps=tuple(each.step for each in getattr(evidence.culprit, "steps", ())),
-        commit=evidence.culprit.id,
+        steps=tuple(each.step for each in evidence.culprit.steps),
+        commit=evidence.culprit.range_name,
         thread=evidence.culprit.links.report,
     )
     page = draw_culprit(

@@ -111,7 +111,7 @@ def publish(
     ]
     published = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     with open_site(out) as site:
-        site.claim(is_private=is_private)
+        site.refuse_other_kind(is_private=is_private)
         # Published bundles stay if they are not given again.
         listed = {
             name: redacted[name]
@@ -140,6 +140,7 @@ def publish(
         if is_private:
             folders = [mark_private(folder) for folder in folders]
         new = {folder.entry.address: site.add(folder) for folder in folders}
+        site.claim(is_private=is_private)
         site.write(list_records(site, base_url))
     left_out: Counter[str] = Counter()
     for counts in (

@@ -107,7 +107,7 @@
     drawing.setAttribute("hidden", "");
     drawing.style.display = "none";
     plot.hidden = false;
-    const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+    const options = { responsive: true, displaylogo: false, displayModeBar: false };
     return Plotly.react(plot, traces(readNights()), layout(), options).then(() => {
       figure.dataset.drawn = "yes";
     });

@@ -23,15 +23,8 @@
   };
 
   const writeAddress = () => {
-    const now = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
-    for (const field of fields) {
-      const value = stateOf(field);
-      if (value) {
-        now.set(field.name, value);
-      } else {
-        now.delete(field.name);
-      }
-    }
+    // In the order of the fields, so that each state has one address.
+    const now = new URLSearchParams(fields.map((one) => [one.name, stateOf(one)]).filter(([, value]) => value));
     const text = now.toString();
     history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
   };
@@ -78,7 +71,9 @@
       left += filterMatrix(section, wanted);
     }
     for (const row of document.querySelectorAll("table.open tbody tr")) {
-      show(row, fits(row.dataset, wanted));
+      const { machines, metrics } = row.dataset;
+      const isThere = (!wanted.machine || machines.split(" ").includes(wanted.machine)) && (!wanted.metric || metrics.split("|").includes(wanted.metric));
+      show(row, isThere && fits(row.dataset, wanted));
     }
     for (const row of document.querySelectorAll("#rows tbody tr")) {
       const isLeft = !wanted.changed || row.hasAttribute("data-changed");

@@ -57,6 +57,7 @@ def test_every_program_compiles_to_an_object(cache: Path) -> None:
     objects = compile_all()
     names = (
         "account", "placement", "balance", "timers", "pelt", "run_queues", "wakeup_latency",
+        "locks", "off_cpu",
     )  # fmt: skip
     assert set(objects) == {f"{name}.bpf.o" for name in names}
     assert all(data.startswith(ELF_MAGIC) for data in objects.values())
@@ -144,7 +145,9 @@ def test_what_clang_refuses_is_said_in_one_line() -> None:
     assert refused.value.reason == "clang: exit status 1: bad.bpf.c:1:9: error: expected expression"
 
 
-@pytest.mark.parametrize("name", ["account", "placement", "run_queues", "wakeup_latency"])
+@pytest.mark.parametrize(
+    "name", ["account", "placement", "run_queues", "wakeup_latency", "locks", "off_cpu"]
+)
 def test_the_types_are_those_of_the_running_kernel(tmp_path: Path, name: str) -> None:
     if not VMLINUX_BTF.exists() or shutil.which("bpftool") is None:
         pytest.skip("needs bpftool and a kernel with BTF")

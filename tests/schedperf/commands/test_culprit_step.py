@@ -6,11 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.cli import main
+from schedperf.commands._outputs import dump_json
+from schedperf.history.store.nights import position_of
 from schedperf.model.json_text import to_json
 from schedperf.publish.culprit.files import load_culprit
-from tests.mail_inputs import BAD, GOOD, HACKBENCH, compare, write_kernel
+from tests.bisections import CAUSE, Search, make_commits
+from tests.mail_inputs import BAD, GOOD, HACKBENCH, TIP, compare, write_kernel
 from tests.step_stores import OTHER_STEP, PLACE, STEP, decide, make_step_store, state_of
 
 Run = Callable[..., tuple[int, str, str]]
@@ -77,12 +81,44 @@ def test_a_later_night_updates_the_record(run: Run, tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_bisection_replaces_the_range(run: Run, made: Path, tmp_path: Path) -> None:
+    commits = make_commits()
+    commits[CAUSE - 1] = replace(commits[CAUSE - 1], hash=GOOD)
+    commits[CAUSE] = replace(commits[CAUSE], hash=BAD)
+    (made / "bisect.json").write_text(dump_json(Search(commits, {CAUSE: 1.3}).finish()))
+    assert run("later")[0] == 0
+    path = tmp_path / "culprit.json"
+    before = load_culprit(path)
+    assert (before.is_range, before.bad.commit) == (True, TIP)
+    status, _, err = run("--bisect", "bisect", "later")
+    assert status == 0
+    assert "--bisect: no comparison of 4ab2d1379d59 with its parent c07cac21ad45" in err
+    assert load_culprit(path) == before
+    status, out, err = run("--bisect", "bisect", "later", "compare")
+    assert (status, err) == (0, "")
+    assert "first bad commit  4ab2d1379d59" in out
+    after = load_culprit(path)
+    assert (after.is_range, after.good.commit, after.bad.commit) == (False, GOOD, BAD)
+    assert after.key == before.key
+    assert after.retest is not None
+    assert after.retest.found == before.main.comparison
+    assert after.bisection is not None
+    assert after.bisection.probability is not None
+    # The next night knows the commit already.
+    written = path.read_bytes()
+    assert run("later")[0] == 0
+    assert load_culprit(path).bad.commit == BAD
+    assert run("--bisect", "bisect", "later", "compare")[0] == 0
+    assert load_culprit(path) == after
+    assert path.read_bytes() == written
+
+
 def test_steps_of_one_place_have_one_record(run: Run, made: Path, tmp_path: Path) -> None:
     from schedperf.history.store.directory import open_directory  # noqa: PLC0415 # as the command
 
     directory = open_directory(made / "history")
     later = f"{PLACE + timedelta(days=1):%Y-%m-%d}"
-    numbers = {"earliest": 0.0, "latest": 1e9, "found": 1e8}
+    numbers = {"earliest": 0.0, "latest": 1e9, "found": float(position_of(later))}
     decide(directory, "groups=4", step=OTHER_STEP, night=later, numbers=numbers)
     assert run("compare")[0] == 0
     culprit = load_culprit(tmp_path / "culprit.json")
@@ -120,6 +156,13 @@ def test_mistakes_are_one_line(run: Run, words: list[str], said: str) -> None:
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_private_tree_needs_no_name(run: Run, tmp_path: Path) -> None:
+    assert run("--private", "compare")[0] == 0
+    tree = load_culprit(tmp_path / "culprit.json").tree
+    assert tree is not None
+    assert (tree.name, tree.private) == ("sched/core", True)
 
 
 def test_a_store_needs_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,3 +52,9 @@ def test_a_short_text_states_a_part_of_the_text(code: str) -> None:
 
 def fields_of(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+def test_caveats_of_earlier_versions_keep_their_text() -> None:
+    modes = caveat("modes", base="2 of 16", new="9 of 16", side="new", p=0.029, within="-0.1%")
+    assert modes.text == modes.short
+    assert modes.text.endswith("(p = 0.029); within-mode change -0.1%")

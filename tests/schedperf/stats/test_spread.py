@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from schedperf.stats._densities import change_of_shares
 from schedperf.stats._rows import Block
 from schedperf.stats._spread import compare_spread, find_modes
 
@@ -203,10 +204,10 @@ class TestVerdicts:
         )
         # Effect and interval are those of the mean, which moved with the occupancy.
         assert row["ratio"] == pytest.approx(np.exp(np.mean(side(9, 10)) - np.mean(side(2, 10))))
-        [modes] = [w for w in row["caveats"] if w.code == "modes"]
+        [modes] = [w for w in row["caveats"] if w.code == "two-modes"]
         assert modes.numbers["base"] == "2 of 10"
         assert modes.numbers["new"] == "9 of 10"
-        assert modes.numbers["within"] == "+0.0%"
+        assert modes.numbers["within"].startswith("+0.0% [")
         slow = max(side(0, 10)), min(side(10, 10))
         assert np.exp(slow[0]) < row["mode_boundary"] < np.exp(slow[1])
 
@@ -218,13 +219,48 @@ class TestVerdicts:
         # The mean over both modes shows nothing: its interval is as wide as they are apart.
         assert stats.ttest_ind(new, base, equal_var=False).pvalue > 0.3
         assert row["method"] == "bimodal: exact test of runs per mode, within-mode t on logs"
-        [modes] = [w for w in row["caveats"] if w.code == "modes"]
+        [modes] = [w for w in row["caveats"] if w.code == "two-modes"]
         assert modes.numbers["p"] == pytest.approx(1.0)
 
     def test_the_slow_mode_of_a_throughput_is_the_low_one(self, compare_values: Compare) -> None:
         row = compare_values(list(np.exp(side(3, 10))), list(np.exp(side(7, 10))), better="higher")
-        [modes] = [w for w in row["caveats"] if w.code == "modes"]
+        [modes] = [w for w in row["caveats"] if w.code == "two-modes"]
         assert (modes.numbers["base"], modes.numbers["new"]) == ("7 of 10", "3 of 10")
+
+    def test_the_caveat_states_both_modes_and_the_change_of_the_share(
+        self, compare_values: Compare
+    ) -> None:
+        def values(slow: int, n: int) -> list[float]:
+            return [2.2 + 0.001 * i for i in range(slow)] + [1.9 + 0.001 * i for i in range(n)]
+
+        row = compare_values(values(2, 18), values(12, 8))
+        [modes] = [w for w in row["caveats"] if w.code == "two-modes"]
+        p = stats.fisher_exact(np.array([[2, 18], [12, 8]])).pvalue
+        assert modes.text.startswith(
+            "two modes, 1.907 s and 2.205 s: the slower one has 2 of 20 runs of base (10%) and 12 "
+            f"of 20 of new (60%), +50 percentage points [+21, +70], p = {p:.2g}; change within the "
+            "modes -0.1% ["
+        )
+        # Newcombe's own example: 56 of 70 and 48 of 80, table II, method 10.
+        assert change_of_shares((48, 56), (80, 70), 0.95) == pytest.approx(
+            (0.0524, 0.3339), abs=5e-5
+        )
+
+    def test_boots_have_modes_too(self, compare_values: Compare) -> None:
+        boots = list(range(10))
+        base, new = (list(np.exp(side(slow, 10))) for slow in (1, 8))
+        row = compare_values(base, new, boot=boots)
+        [modes] = [w for w in row["caveats"] if w.code == "two-modes"]
+        assert (
+            "the slower one has 1 of 10 boots of base (10%) and 8 of 10 of new (80%)" in modes.text
+        )
+
+    def test_modes_of_a_metric_without_a_direction_are_not_slow(
+        self, compare_values: Compare
+    ) -> None:
+        row = compare_values(list(np.exp(side(2, 10))), list(np.exp(side(9, 10))), better="unknown")
+        [modes] = [w for w in row["caveats"] if w.code == "two-modes"]
+        assert "the higher one has 2 of 10 runs" in modes.text
 
     def test_equal_modes_are_no_change_in_neither(self, compare_values: Compare) -> None:
         values = list(np.exp(side(5, 10)))

@@ -31,7 +31,9 @@ def _thread(context: Context) -> str | None:
     if own.kind != "report":
         return None
     for each in _others(context):
-        if each.metadata.commit == own.commit:
+        # A report about the range went to the own list only.
+        is_same = each.metadata.is_range == own.is_range
+        if each.metadata.commit == own.commit and is_same:
             return f"the commit has a thread ({each.id}): draft --kind again as a reply to it"
     report = context.evidence.culprit.links.report
     return f"the commit was reported ({report}): draft --kind again" if report else None

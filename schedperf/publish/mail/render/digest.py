@@ -13,6 +13,7 @@ from schedperf.history.questions.causes import Cause
 from schedperf.history.questions.week import Week
 from schedperf.model.rows import digest_of
 from schedperf.model.units import interval_of, percent, signed
+from schedperf.publish.culprit.workloads import command_at
 from schedperf.publish.mail.address import parse_mailbox
 from schedperf.publish.mail.checks import balance
 from schedperf.publish.mail.headers import SUBJECT_COLUMNS, message_id, parse, write_header
@@ -112,7 +113,7 @@ def _lines(week: Week, mails: Sequence[Mail]) -> Iterator[str]:
     better = [each for each in week.new if each not in week.regressions]
     yield from _list("improved", [_describe(each, week.dates.last) for each in better])
     yield from _line("retested", _retested(week))
-    yield from _list("open", [_describe(each, week.dates.last) for each in week.open])
+    yield from _list("still open", [_describe(each, week.dates.last) for each in week.open])
     yield from _line("balance", balance.describe(week.balance))
     yield from _list("lost", [*_lost(week)])
     yield from _line("mails", _mails(mails))
@@ -131,7 +132,8 @@ def _describe(cause: Cause, until: date) -> str:
     interval = ""
     if step.ci_low is not None and step.ci_high is not None:
         interval = f" {interval_of(step.ci_low, step.ci_high)}"
-    name = cut(f"{series.name} ({series.workload})", _LONGEST_NAME)
+    command = " ".join(command_at(series.workload, series.point).shown)
+    name = cut(f"{series.metric} ({command})", _LONGEST_NAME)
     machines = cause.machines
     reach = f" on {cut(machines[0], _LONGEST_NAME)}"
     if len(cause.steps) > 1:

@@ -10,7 +10,8 @@ from schedperf.history.questions.history import open_history
 from schedperf.history.questions.lost import Lost, read_lost
 from tests.histories import FIRST_NIGHT, add_to, make_recording, night_name
 
-TODAY = FIRST_NIGHT + timedelta(days=20)
+# The morning after night 20.
+TODAY = FIRST_NIGHT + timedelta(days=21)
 
 
 def write_table(path: Path, series: Mapping[str, Iterable[int]]) -> Path:
@@ -60,16 +61,16 @@ def test_a_series_that_the_last_nights_lack_is_lost(tmp_path: Path) -> None:
         ("seldom and lost", night_name(16), 4),
     ]
     assert lost.followed == 4
-    assert (lost.night.night, lost.night.days, lost.night.is_late) == (night_name(20), 0, False)
+    assert (lost.night.night, lost.night.days, lost.night.is_late) == (night_name(20), 1, False)
     # A foreign history has no machine.
     assert lost.machines == ()
 
 
 def test_the_whole_lab_is_late_by_the_calendar(tmp_path: Path) -> None:
     table = write_table(tmp_path / "boot.csv", {"nightly": range(21)})
-    yesterday = lost_of(tmp_path / "store", table, today=TODAY + timedelta(days=1))
+    yesterday = lost_of(tmp_path / "store", table, today=TODAY)
     assert not yesterday.night.is_late
-    later = lost_of(tmp_path / "store", today=TODAY + timedelta(days=2))
+    later = lost_of(tmp_path / "store", today=TODAY + timedelta(days=1))
     assert (later.night.is_late, later.night.days) == (True, 2)
     # No night of the lab passed without it.
     assert later.series == ()
@@ -107,3 +108,11 @@ def test_a_store_without_dates_has_lost_nothing(tmp_path: Path) -> None:
     lost = lost_of(tmp_path / "store", table)
     assert (lost.series, lost.machines, lost.followed) == ((), (), 0)
     assert (lost.night.night, lost.night.days, lost.night.is_late) == (None, None, False)
+
+
+def test_a_night_that_began_today_may_still_get_results(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "boot.csv", {"done": range(21), "running": range(20)})
+    evening = lost_of(tmp_path / "store", table, today=TODAY - timedelta(days=1))
+    assert evening.series == ()
+    [morning] = lost_of(tmp_path / "store").series
+    assert (morning.series.metric, morning.nights) == ("running", 1)

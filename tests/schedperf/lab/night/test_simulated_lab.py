@@ -32,7 +32,7 @@ from tests.simulated_lab import (
     write_night,
 )
 
-pytestmark = [pytest.mark.repeats, pytest.mark.system]
+pytestmark = [pytest.mark.repeats, pytest.mark.system, pytest.mark.timeout(7200)]
 BOOTS = 8
 RUN_OF = {job.run: job.name for job in JOBS}
 

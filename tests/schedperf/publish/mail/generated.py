@@ -18,6 +18,8 @@ from schedperf.publish.culprit.record import (
     Elsewhere,
     Links,
     Revert,
+    SeenStep,
+    StepElsewhere,
     Trailer,
     Tree,
 )
@@ -136,6 +138,7 @@ def commits(draw: st.DrawFn, name: str) -> Commit:
     """Return a commit with any subject and any people."""
     return Commit(
         commit=name,
+        name=draw(st.one_of(st.none(), st.just("v6.18"), NAMES)),
         subject=draw(SUBJECTS),
         author=draw(st.one_of(st.none(), PEOPLE)),
         committer=draw(st.one_of(st.none(), PEOPLE)),
@@ -144,6 +147,31 @@ def commits(draw: st.DrawFn, name: str) -> Commit:
             Trailer(name="Signed-off-by", value=person)
             for person in draw(st.lists(PEOPLE, max_size=3))
         ),
+    )
+
+
+@st.composite
+def seen_steps(draw: st.DrawFn) -> SeenStep:
+    """Return a step of a history, with any texts."""
+    change = st.one_of(st.none(), st.floats(-0.99, 1e6))
+    elsewhere = st.builds(
+        StepElsewhere,
+        machine=NAMES,
+        verdict=st.sampled_from(["regressed", "no regression", "unclear"]),
+    )
+    return SeenStep(
+        step="5e9a1b2c3d4e",
+        series="ea53b6fb142d",
+        machine_class=draw(NAMES),
+        workload=draw(NAMES),
+        point=draw(NAMES),
+        metric=draw(NAMES),
+        unit="s",
+        night=draw(st.sampled_from(["2026-11-23", "57", "n" * 300])),
+        change=draw(change),
+        nights=draw(st.integers(0, 10**6)),
+        false_alarms=draw(st.integers(0, 10**6)),
+        elsewhere=tuple(draw(st.lists(elsewhere, max_size=8))),
     )
 
 
@@ -182,6 +210,7 @@ def culprits(draw: st.DrawFn, kind: Kind) -> Culprit:
         regressed_on=draw(places),
         no_change_on=draw(places),
         links=draw(st.sampled_from(links)),
+        steps=tuple(draw(st.lists(seen_steps(), max_size=2))),
     )
 
 

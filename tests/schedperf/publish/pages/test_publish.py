@@ -132,7 +132,7 @@ def check_pages(comparison: Comparison, folder: Path, seeds: range) -> None:
         comparison = replace(comparison, id=f"{seed:064x}"[::-1])
         publish(write(folder, Seeder(seed).seed(comparison)), folder / "site", now=FIRST)
     published = contents(folder / "site")
-    assert len(published) == 4 * len(seeds) + 2  # files per comparison and site
+    assert len(published) == 4 * len(seeds) + 3  # files per comparison and site
     for name, content in published.items():
         assert not has_canary(content.decode()), name
 

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Compare the blocked times of base and new: by cause, by function, by waker and by stack.
+
+Times are divided by the operations of the run, and by its time. The functions, wakers and stacks
+with the longest times have rows of their own.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from schedperf.evidence import Absent, section
+from schedperf.evidence.blocking.capture import parse_blocking
+from schedperf.evidence.blocking.causes import cause_of
+from schedperf.evidence.blocking.record import Blocking, BlockingRow, BlockingSide, By, Field
+from schedperf.inputs.bundle.open import Run
+from schedperf.inputs.side import Side
+from schedperf.model.run import Captured, SideOf
+from schedperf.model.units import NANOSECOND_S
+from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.off_cpu import OffCpu, Pause, describe_losses, user_function
+from schedperf.runs.stacks import Durations, Stack
+from schedperf.stats.counted.rates import Measure
+from schedperf.stats.counted.sums import Sums, compare_sums, largest
+
+FOLDER = "bpf_blocking"
+LARGEST_BYTES = 64 << 20
+# Rows of each kind per point; each has at least this part of all blocked time.
+MOST_OF_KIND: Mapping[By, int] = {"all": 1, "cause": 10, "function": 10, "waker": 8, "stack": 12}
+LEAST_PART = 0.005
+P99 = 0.99
+UNKNOWN_WAKER = "(unknown)"
+
+Point = tuple[str, str]
+
+
+class Subject(NamedTuple):
+    """What blocked times are summed for; see :class:`BlockingRow`."""
+
+    by: By
+    cause: str = ""
+    function: str = ""
+    program: str = ""
+    waker: str = ""
+    stack: tuple[str, ...] = ()
+
+
+class Key(NamedTuple):
+    """A row: the subject and what is summed."""
+
+    subject: Subject
+    field: Field
+
+
+class _Sum(NamedTuple):
+    durations: Durations = Durations()
+    runnable_ns: int = 0
+
+
+class _RunSums(NamedTuple):
+    seconds: float
+    sums: Mapping[Subject, _Sum]
+
+
+@section(Blocking)
+def blocking(sides: Sequence[Side]) -> Blocking:
+    """Compare the blocked times of each workload and point.
+
+    :raises Absent: a side has no run with a readable capture, or no task was blocked
+    """
+    loaded = load_captured(sides, FOLDER, _read)
+    for side, captured in zip(sides, loaded, strict=True):
+        if not captured.runs:
+            raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
+    return analyse_sides(loaded)
+
+
+def _read(side: Side, run: Run) -> OffCpu:
+    name = f"{run.folder}/{FOLDER}/blocking.json"
+    return parse_blocking(side.bundle.read(name, LARGEST_BYTES), f"{side.bundle.path}: {name}")
+
+
+def analyse_sides(sides: Sequence[SideOf[OffCpu]]) -> Blocking:
+    """Compare each side with the first; describe a single side.
+
+    :param sides: sides with at least one run
+    :raises Absent: no task was blocked
+    """
+    if not any(run.content.pauses for side in sides for run in side.runs):
+        raise Absent("no task of the workload was blocked")
+    summed = [side.having(_sums) for side in sides]
+    chosen = _choose(summed)
+    base, *others = (
+        side.having(lambda run: _measures(run.content, chosen[run.key.at])) for side in summed
+    )
+    against: Sequence[SideOf[Sums[Key]] | None] = others or [None]
+    return Blocking(
+        sides=tuple(map(_describe, sides)),
+        rows=tuple(row for new in against for row in _compare(base, new)),
+        notes=tuple(note for side in sides for note in _notes(side)),
+    )
+
+
+def _sums(run: Captured[OffCpu]) -> _RunSums:
+    sums: dict[Subject, _Sum] = {}
+    for pause in run.content.pauses:
+        for subject in _subjects_of(pause):
+            before = sums.get(subject, _Sum())
+            sums[subject] = _Sum(
+                before.durations + pause.durations, before.runnable_ns + pause.runnable_ns
+            )
+    return _RunSums(run.content.seconds, sums)
+
+
+def _subjects_of(pause: Pause) -> Iterator[Subject]:
+    cause = cause_of(pause.kernel)
+    yield Subject("all")
+    yield Subject("cause", cause)
+    waker = UNKNOWN_WAKER if pause.who is None else pause.who.partition("/")[0]
+    yield Subject("waker", waker=waker)
+    function = user_function(pause.user)
+    if function is not None:
+        yield Subject("function", cause, function.function, function.program)
+    stack = (*_names(pause.kernel), *_names(pause.user))
+    if stack:
+        yield Subject("stack", cause, stack=stack)
+
+
+def _names(stack: Stack | None) -> Iterator[str]:
+    for frame in stack or ():
+        if frame.function not in ("__schedule", "schedule"):
+            yield frame.function or (f"[{frame.program}]" if frame.program else "[unknown]")
+
+
+def _choose(sides: Sequence[SideOf[_RunSums]]) -> Mapping[Point, frozenset[Subject]]:
+    chosen: dict[Point, frozenset[Subject]] = {}
+    for by, most in MOST_OF_KIND.items():
+        ns = tuple(side.having(lambda run: _ns_by(run.content, by)) for side in sides)  # noqa: B023 # used at once
+        for point, subjects in largest(ns, most, LEAST_PART).items():
+            chosen[point] = chosen.get(point, frozenset()) | frozenset(subjects)
+    return chosen
+
+
+def _ns_by(content: _RunSums, by: By) -> Mapping[Subject, float]:
+    return {
+        subject: float(total.durations.ns)
+        for subject, total in content.sums.items()
+        if subject.by == by
+    }
+
+
+def _measures(content: _RunSums, chosen: frozenset[Subject]) -> Sums[Key]:
+    sums: dict[Key, Measure] = {}
+    statistics: dict[Key, Measure] = {}
+    for subject, (durations, runnable_ns) in content.sums.items():
+        if subject not in chosen:
+            continue
+        blocked_s = (durations.ns - runnable_ns) * NANOSECOND_S
+        sums[Key(subject, "blocked")] = Measure(blocked_s, "s")
+        sums[Key(subject, "times")] = Measure(float(durations.count), "1")
+        if subject.by != "stack":
+            sums[Key(subject, "runnable")] = Measure(runnable_ns * NANOSECOND_S, "s")
+        p99_ns = durations.quantile_ns(P99)
+        if p99_ns is not None and subject.by in ("all", "cause"):
+            statistics[Key(subject, "p99")] = Measure(p99_ns * NANOSECOND_S, "s")
+    return Sums(seconds=content.seconds, sums=sums, statistics=statistics)
+
+
+def _compare(base: SideOf[Sums[Key]], new: SideOf[Sums[Key]] | None) -> list[BlockingRow]:
+    side = base.name if new is None else new.name
+    rates = compare_sums(base, new)
+    # Rows of one size are in the order of their texts.
+    ordered = sorted(
+        ((question, rate) for question, rate in rates.items() if rate.base or rate.new),
+        key=lambda item: (*_order(item[0].key, item[1].base, item[1].new), str(item[0])),
+    )
+    return [
+        BlockingRow(
+            row=f"{side}-{index}",
+            side=side,
+            workload=question.workload,
+            point=question.point,
+            basis=question.basis,
+            **question.key.subject._asdict(),
+            field=question.key.field,
+            **rate.as_fields(),
+        )
+        for index, (question, rate) in enumerate(ordered)
+    ]
+
+
+def _order(key: Key, base: float | None, new: float | None) -> tuple[int, int, float]:
+    # Kinds in their order; of each, blocked times first, the longest first.
+    fields: tuple[Field, ...] = ("blocked", "runnable", "times", "p99")
+    size = max(base or 0.0, new or 0.0)
+    return list(MOST_OF_KIND).index(key.subject.by), fields.index(key.field), -size
+
+
+def _describe(side: SideOf[OffCpu]) -> BlockingSide:
+    contents = [run.content for run in side.runs]
+    return BlockingSide(
+        side=side.name,
+        runs=len(contents),
+        seconds=sum(content.seconds for content in contents),
+        times=sum(pause.durations.count for content in contents for pause in content.pauses),
+        least_s=max(content.least_ns for content in contents) * NANOSECOND_S,
+        shorter=sum(content.shorter for content in contents),
+    )
+
+
+def _notes(side: SideOf[OffCpu]) -> Iterator[str]:
+    yield from side.notes
+    notes = Counter(note for run in side.runs for note in run.content.notes)
+    for note, runs in notes.items():
+        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
+    for note in describe_losses([run.content for run in side.runs]):
+        yield f"{side.name}: {note}"

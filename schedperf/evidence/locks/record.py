@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Define the record of the section ``locks``: waits for locks of the kernel."""
+
+from collections.abc import Hashable
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
+
+from schedperf.model.counted import RateRow
+from schedperf.model.sections import SectionData
+
+LockType = Literal[
+    "spinlock", "rwlock read", "rwlock write", "mutex", "rwsem read", "rwsem write",
+    "percpu rwsem read", "percpu rwsem write", "rt mutex", "other",
+]  # fmt: skip
+NamedBy = Literal["symbol", "class", "caller"]
+Field = Literal["waits", "wait time", "p99"]
+
+
+class LocksSide(Struct, frozen=True, kw_only=True):
+    """The recorded runs of one side."""
+
+    side: str
+    runs: int
+    seconds: Annotated[float, "recording time in s, summed over all runs"]
+    waits: Annotated[int, "number of waits of the workload's tasks in all runs"]
+
+
+class LockRow(RateRow, frozen=True, kw_only=True):
+    """The waits for one lock, or those of one stack for it: number, time or 99th percentile."""
+
+    lock: Annotated[str, "name of the lock; empty: all locks"]
+    named_by: Annotated[
+        NamedBy,
+        "what names it: `symbol`: its variable; `class`: the structure that it is in; `caller`: "
+        "the function that waits, because the lock itself is unknown",
+    ]
+    type: Annotated[LockType | None, "null: all locks"]
+    node: Annotated[int | None, "NUMA node of the waiting CPU; null: all nodes"]
+    functions: Annotated[
+        tuple[str, ...],
+        "functions of the waiting stack, innermost first, without those of the lock; empty: all "
+        "stacks",
+    ]
+    field: Field
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Key of the row: side, workload, point, lock, node, stack and field."""
+        return self.side, self.workload, self.point, *self.subject, self.field
+
+    @property
+    def subject(self) -> tuple[Hashable, ...]:
+        """The lock, node and stack whose waits these are."""
+        return self.lock, self.named_by, self.type, self.node, self.functions
+
+    @property
+    def statistic(self) -> str:
+        """The percentile, or "" for sums."""
+        return "p99" if self.field == "p99" else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the waits are the workload's: all are."""
+        return True
+
+
+class Locks(SectionData, frozen=True, kw_only=True):
+    """Waits of the workload's tasks for locks of the kernel."""
+
+    section: ClassVar[str] = "locks"
+    version: ClassVar[int] = 1
+    collector: ClassVar[str] = "bpf_locks"
+
+    sides: tuple[LocksSide, ...]
+    rows: tuple[LockRow, ...]
+    left_out: Annotated[int, "locks without rows of their own, because others have longer waits"]
+    notes: tuple[str, ...]

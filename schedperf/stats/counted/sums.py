@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Compare sums that a run has by name, e.g. by lock or by stack: what is not there is 0.
+
+The collector saw all events of a run, so a name without events has the sum 0 there.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from schedperf.model.counted import Rate
+from schedperf.model.run import Captured, SideOf
+from schedperf.stats.counted.rates import Measure, Measures, Question, compare_rates, divide
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Sums(Struct, Generic[Key], frozen=True, kw_only=True):
+    """The sums of one run.
+
+    :param seconds: duration of counting
+    :param sums: sums by name; a missing one is 0
+    :param statistics: percentiles and maxima, which are not divided; a missing one is unknown
+    """
+
+    seconds: float
+    sums: Mapping[Key, Measure]
+    statistics: Mapping[Key, Measure] = {}
+
+
+def compare_sums(
+    base: SideOf[Sums[Key]], new: SideOf[Sums[Key]] | None
+) -> dict[Question[Key], Rate]:
+    """Compare every sum per operation and per second, or describe those of base.
+
+    :param new: None if there is only base
+    """
+    zeros: dict[tuple[str, str], dict[Key, Measure]] = {}
+    for side in (base, new) if new is not None else (base,):
+        for run in side.runs:
+            nothing = zeros.setdefault(run.key.at, {})
+            for key, measure in run.content.sums.items():
+                nothing.setdefault(key, Measure(0.0, measure.unit))
+
+    def measures(run: Captured[Sums[Key]]) -> Measures[Key]:
+        content = run.content
+        sums = {**zeros[run.key.at], **content.sums}
+        return {
+            **dict(divide(sums, seconds=content.seconds, ops=run.ops)),
+            **{(key, "share"): measure for key, measure in content.statistics.items()},
+        }
+
+    return compare_rates(base.having(measures), None if new is None else new.having(measures))
+
+
+def largest(
+    sides: tuple[SideOf[Mapping[Key, float]], ...], most: int, least_part: float = 0.0
+) -> dict[tuple[str, str], list[Key]]:
+    """Return the keys of each point with the largest sums per run, added over the sides.
+
+    :param most: number of keys per point
+    :param least_part: smallest part of the sum of all keys of the point
+    """
+    totals: dict[tuple[str, str], dict[Key, float]] = {}
+    for side in sides:
+        for run in side.runs:
+            of_point = totals.setdefault(run.key.at, {})
+            for key, amount in run.content.items():
+                # Sides may have different numbers of runs.
+                of_point[key] = of_point.get(key, 0.0) + amount / len(side.runs)
+    return {
+        point: sorted(
+            (key for key in amounts if amounts[key] >= least_part * sum(amounts.values())),
+            key=lambda key: -amounts[key],
+        )[:most]
+        for point, amounts in totals.items()
+    }

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Blocked times, recorded in the kernel that runs here."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from schedperf.evidence.blocking.capture import parse_blocking
+from schedperf.evidence.blocking.causes import cause_of
+from schedperf.runs.off_cpu import OffCpu
+from schedperf_collectors.bpf.off_cpu import BLOCKED, TRACEPOINTS
+from schedperf_collectors.bpf.workload import CONSTANTS, WorkloadPrograms
+from schedperf_collectors.bpf_blocking import bpf_blocking
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
+
+# A child sleeps before each byte that its parent waits for.
+PIPE = """
+import ctypes, os, time
+ends = os.pipe()
+if not os.fork():
+    open("/proc/self/comm", "w").write("planted-writer")
+    for _ in range(10):
+        time.sleep(0.005)
+        os.write(ends[1], b"x")
+    os._exit(0)
+os.close(ends[1])
+while os.read(ends[0], 1): pass
+"""
+SLEEPS = 10
+SLEEP_NS = 5_000_000
+
+Run = Callable[..., OffCpu]
+
+
+@pytest.fixture
+def run(capture: Capture) -> Run:
+    """Return what is recorded of a program, with some options."""
+    constants = CONSTANTS.pack(os.getpid(), BLOCKED, 0, 0, 0)
+    try:
+        WorkloadPrograms("off_cpu", TRACEPOINTS[BLOCKED], constants).close()
+    except Unavailable as unavailable:
+        pytest.skip(unavailable.reason)
+
+    def record(program: str, **options: str) -> OffCpu:
+        running = bpf_blocking(replace(capture, options=options))
+        assert [next(running), next(running)] == [PREPARED, BEGUN]
+        subprocess.run([sys.executable, "-c", program], check=True)
+        assert list(running) == []
+        return parse_blocking((capture.folder / "blocking.json").read_bytes(), "blocking.json")
+
+    return record
+
+
+@pytest.mark.system
+def test_a_reader_is_blocked_on_a_pipe_until_the_writer_wakes_it(run: Run) -> None:
+    found = run(PIPE)
+    pipes = [pause for pause in found.pauses if cause_of(pause.kernel) == "pipe"]
+    by_writer = [pause for pause in pipes if pause.who == "planted-writer"]
+    assert sum(pause.durations.count for pause in by_writer) >= SLEEPS - 1
+    assert sum(pause.durations.ns for pause in by_writer) >= (SLEEPS - 1) * SLEEP_NS
+    sleeps = [pause for pause in found.pauses if cause_of(pause.kernel) == "sleep"]
+    assert sum(pause.durations.count for pause in sleeps) == SLEEPS
+
+
+@pytest.mark.system
+def test_shorter_times_are_only_counted(run: Run) -> None:
+    found = run(PIPE, least_us="1000000")
+    assert found.least_ns == 10**9
+    assert found.shorter >= 2 * SLEEPS - 1
+    assert all(pause.durations.max_ns >= 10**9 for pause in found.pauses)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "10000001", "\N{SUPERSCRIPT TWO}"])
+def test_an_invalid_duration_is_refused(capture: Capture, text: str) -> None:
+    with pytest.raises(Skipped, match="least_us: invalid duration"):
+        next(iter(bpf_blocking(replace(capture, options={"least_us": text}))))
