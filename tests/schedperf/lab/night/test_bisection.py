@@ -42,6 +42,16 @@ TREE = """\
 repo = "linux"
 bisect = {{install = "{folder}/install", build = 'cp speed "$SCHEDPERF_OUT"'}}
 """
+MAINTAINERS = """\
+Maintainers List
+----------------
+
+THE REST
+M:\tA Maintainer <maintainer@lab.example>
+L:\tsched-perf@lab.example
+S:\tMaintained
+F:\t*
+"""
 BETWEEN = ("sched: Describe a group", "sched: Trace each update", "sched: Fix a comment")
 
 
@@ -62,6 +72,7 @@ def make_tree(lab: Lab) -> list[str]:
     repo.mkdir()
     releases.mkdir()
     git(repo, "init", "-q")
+    (repo / "MAINTAINERS").write_text(MAINTAINERS)
     commits = []
     for number, subject in enumerate(("Linux 6.18", *BETWEEN)):
         (repo / f"file{number}").write_text(subject)
@@ -69,6 +80,7 @@ def make_tree(lab: Lab) -> list[str]:
         git(repo, "add", ".")
         git(repo, "commit", "-q", "-m", subject)
         commits.append(git(repo, "rev-parse", "HEAD"))
+    git(repo, "tag", "v6.18", commits[0])
     for release, commit, subject in (
         ("one", commits[0], "Linux 6.18"),
         ("two", commits[-1], BETWEEN[-1]),
