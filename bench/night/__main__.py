@@ -4,8 +4,8 @@
 A controller and its target run under QEMU, with a real boot loader, and are set up as docs/night.md
 describes, with one tree and two jobs. The tree has four commits. No kernel can be built in an
 emulated guest in this time: each commit gets a copy of the target's first kernel, with a release
-and a build id of its own. One commit adds probes to the kernel command line, which make one of the
-jobs slower, and thus also the newest commit, which the night compares with the first.
+and a build id of its own. One commit adds slub_debug to the kernel command line, which makes one of
+the jobs slower, and thus also the newest commit, which the night compares with the first.
 
 A systemd timer starts the night. It records both jobs in the same boots, suspects the slower one,
 retests it on other boots, names the commit, publishes it, and drafts a mail, which is held because
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.night.lab import BOOT_S, LAB, MACHINE, NIGHTS, OUTBOX, PROBES, Lab, Say, Size, Wrong
+from bench.night.lab import BOOT_S, LAB, MACHINE, NIGHTS, OUTBOX, SLOW, Lab, Say, Size, Wrong
 from schedperf_generators.disk.machine import DidNotBoot, Machine
 from schedperf_generators.disk.tree import CannotBuild
 
@@ -84,7 +84,7 @@ def set_up(lab: Lab, size: Size, say: Say) -> None:
     with timed("file of the lab, repository and timer"):
         log = lab.write_lab(size)
         at = lab.set_timer()
-    say(f"base {lab.kernels.old}; the third commit adds {PROBES} probes:")
+    say(f"base {lab.kernels.old}; the third commit adds {SLOW}:")
     print(log)
     say(f"the timer starts the night at {at}")
 
@@ -129,7 +129,7 @@ def check(lab: Lab, say: Say) -> None:
         raise Wrong(f"{state['outcome']}; {'; '.join(given_up)}; {lab.log()}")
     steps = lab.run(f"schedperf history sql --store {NIGHTS}/history '{_STEPS}'")
     print(steps)
-    if "Trace each update" not in steps:
+    if "Check each new object" not in steps:
         raise Wrong("the slow commit is not named")
     if not lab.run(f"ls -d {NIGHTS}/pages/r/*/index.html").startswith("/root"):
         raise Wrong("no page of the record")
