@@ -202,10 +202,13 @@ class _Writer:
         """Return the members of the bundle of a kernel."""
         number, is_base = self._number, side == "base"
         release = REFERENCE if is_base else NEW
-        programs = [
-            {"name": job.run.split()[0], "sha256": _program(job, number)}
+        recordings = [
+            {
+                "command": ["ab", "--", *job.run.split()],
+                "minutes": 15.0,
+                "programs": [{"name": job.run.split()[0], "sha256": _program(job, number)}],
+            }
             for job in JOBS
-            if job.name in {HACKBENCH, SCALE}
         ]
         manifest = {
             "created": f"{self._night}T22:00:00.000000Z",
@@ -215,7 +218,7 @@ class _Writer:
                 "tree": "tip",
                 "subject": "Linux 6.18" if is_base else f"sched: change {number}",
             },
-            "recordings": [{"command": ["ab"], "minutes": 90.0, "programs": programs}],
+            "recordings": recordings,
         }
         return bundle_members(
             runs=[*self._runs(side)],

@@ -6,6 +6,7 @@ a suspected step, so that a new series is retested, too: once, not each night.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -29,6 +30,8 @@ from schedperf.model.worse import is_emulated, is_worse
 _AGAIN = ("not reproduced", "fixed")
 # A retest reproduces no smaller change.
 _LEAST_CHANGE = 0.01
+_WEEK_DAYS = 7
+_DATE = 10
 
 
 class Suspected(Struct, frozen=True, kw_only=True):
@@ -140,15 +143,22 @@ def _suspect(series: Series, row: Row, side: _Measured, nights: int) -> StepChan
     )
 
 
+def _days_between(first: str, second: str) -> int:
+    days = [date.fromisoformat(each[:_DATE]).toordinal() for each in (first, second)]
+    return abs(days[1] - days[0])
+
+
 def _is_known(history: History, step: StepChanged, stored: Sequence[Step]) -> bool:
     """Return whether a step of the series is about the same regression.
 
-    One that was not reproduced is, if it was seen on the same kernel.
+    One that was not reproduced is, if it was seen on the same kernel or less than a week before.
     """
     for each in stored:
         if each.id == step.step:
             return True
         if each.direction == step.direction and each.state not in _AGAIN:
+            return True
+        if each.state == "not reproduced" and _days_between(each.night, step.night) < _WEEK_DAYS:
             return True
         if each.state == "not reproduced" and _revisions(history, each) & _revisions(history, step):
             return True

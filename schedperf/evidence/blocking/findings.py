@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from schedperf.evidence import finding
 from schedperf.evidence.blocking.record import Blocking, BlockingRow, By
 from schedperf.model.sections import Finding
-from schedperf.model.units import format_measure
-from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
+from schedperf.stats.counted.findings import rate_finding, write_change
+from schedperf.stats.counted.largest import (
+    describe_change,
+    describe_times,
+    difference,
+    largest_changes,
+    of_points,
+)
 
-# Largest number of findings per side and point; the section's table has all rows.
-MOST_FINDINGS = 3
 # A smaller part of the change of all blocked time is not reported.
 LEAST_PART = 0.1
 # The most specific kind with a significant row is reported.
@@ -20,44 +24,26 @@ KINDS: Sequence[By] = ("function", "cause", "all")
 @finding("blocking", Blocking)
 def blocking(record: Blocking) -> Iterator[Finding]:
     """Yield the functions whose blocked time changed, the largest differences first."""
-    points: dict[tuple[str, str, str], list[BlockingRow]] = {}
-    for row in record.rows:
-        points.setdefault((row.side, row.workload, row.point), []).append(row)
-    for rows in points.values():
-        bases = {row.basis for row in rows}
-        basis = "operation" if "operation" in bases else "time"
-        used = [row for row in rows if row.basis == basis]
-        for row in _largest(used):
-            yield _describe(row, used)
+    for rows in of_points(record.rows):
+        for row in _largest(rows):
+            yield _describe(row, rows)
 
 
 def _largest(rows: Sequence[BlockingRow]) -> Sequence[BlockingRow]:
     for by in KINDS:
         blocked = [row for row in rows if row.by == by and row.field == "blocked"]
-        whole = sum(map(difference, blocked))
-        changed = [row for row in blocked if row.changed and difference(row) >= LEAST_PART * whole]
-        if changed:
-            return sorted(changed, key=difference, reverse=True)[:MOST_FINDINGS]
+        if changed := largest_changes(blocked, LEAST_PART):
+            return changed
     return ()
 
 
-def difference(row: BlockingRow) -> float:
-    """Return the absolute difference of the sides, in the unit of the row."""
-    return abs((row.new or 0.0) - (row.base or 0.0))
-
-
 def _describe(row: BlockingRow, rows: Sequence[BlockingRow]) -> Finding:
-    seconds, _, per = row.unit.partition("/")
-    per = "second" if per == "s" else per
-    base, new = (format_measure(value, seconds, row.base, row.new) for value in (row.base, row.new))
-    at = f" at {row.point}" if row.point else ""
-    change = "" if row.ratio is None else f", {write_change(row.ratio)}"
     return rate_finding(
         row,
         rule="blocking",
         section="blocking",
-        clause=f"blocked {name_of(row)}: {base} -> {new} per {per}{at}",
-        change=f"{change}{describe_interval(row)}",
+        clause=f"blocked {name_of(row)}: {describe_times(row)}",
+        change=describe_change(row),
         details=_describe_waker(row, rows),
         metric=f"time blocked {name_of(row)}",
         better="lower",

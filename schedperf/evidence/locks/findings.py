@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from schedperf.evidence import finding
 from schedperf.evidence.locks.record import LockRow, Locks
 from schedperf.model.sections import Finding
-from schedperf.model.units import format_measure
-from schedperf.stats.counted.findings import describe_interval, rate_finding, write_change
+from schedperf.stats.counted.findings import rate_finding
+from schedperf.stats.counted.largest import (
+    describe_change,
+    describe_times,
+    difference,
+    largest_changes,
+    of_points,
+)
 
-# Largest number of findings per side and point; the section's table has all rows.
-MOST_FINDINGS = 3
 # A lock with a smaller part of the change of all wait time is not reported.
 LEAST_PART = 0.05
 # Functions of a stack that a finding names.
@@ -20,41 +24,20 @@ MOST_FUNCTIONS = 4
 @finding("locks", Locks)
 def locks(record: Locks) -> Iterator[Finding]:
     """Yield one finding per lock whose wait time changed, the largest differences first."""
-    points: dict[tuple[str, str, str], list[LockRow]] = {}
-    for row in record.rows:
-        if row.field == "wait time" and row.node is None:
-            points.setdefault((row.side, row.workload, row.point), []).append(row)
-    for rows in points.values():
-        basis = "operation" if any(row.basis == "operation" for row in rows) else "time"
-        used = [row for row in rows if row.basis == basis]
-        whole = sum(difference(row) for row in used if row.lock and not row.functions)
-        changed = sorted(
-            (row for row in used if row.lock and not row.functions and row.changed),
-            key=difference,
-            reverse=True,
-        )
-        for row in changed[:MOST_FINDINGS]:
-            if difference(row) >= LEAST_PART * whole:
-                yield _describe(row, used)
-
-
-def difference(row: LockRow) -> float:
-    """Return the absolute difference of the sides, in the unit of the row."""
-    return abs((row.new or 0.0) - (row.base or 0.0))
+    waits = [row for row in record.rows if row.field == "wait time" and row.node is None]
+    for rows in of_points(waits):
+        of_locks = [row for row in rows if row.lock and not row.functions]
+        for row in largest_changes(of_locks, LEAST_PART):
+            yield _describe(row, rows)
 
 
 def _describe(row: LockRow, rows: Sequence[LockRow]) -> Finding:
-    seconds, _, per = row.unit.partition("/")
-    per = "second" if per == "s" else per
-    base, new = (format_measure(value, seconds, row.base, row.new) for value in (row.base, row.new))
-    at = f" at {row.point}" if row.point else ""
-    change = "" if row.ratio is None else f", {write_change(row.ratio)}"
     return rate_finding(
         row,
         rule="locks",
         section="locks",
-        clause=f"waits for {name_of(row)}: {base} -> {new} per {per}{at}",
-        change=f"{change}{describe_interval(row)}",
+        clause=f"waits for {name_of(row)}: {describe_times(row)}",
+        change=describe_change(row),
         details=_describe_stack(row, rows),
         metric=f"wait time for {name_of(row)}",
         better="lower",

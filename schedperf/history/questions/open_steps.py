@@ -13,8 +13,10 @@ from schedperf.history.questions.explain import MOST_NIGHTS
 from schedperf.history.questions.history import History
 from schedperf.history.questions.levels import LevelChange, Levels
 from schedperf.history.questions.listing import SeriesStep, list_open
-from schedperf.history.questions.noise import WEEK
 from schedperf.history.questions.records import Series
+
+# Nights whose level is that of now.
+_LAST = 3
 
 Answer = Literal["yes", "no", "unclear", "not measured"]
 
@@ -35,7 +37,8 @@ class OnMachine(Struct, frozen=True, kw_only=True):
 class OpenStep(Struct, frozen=True, kw_only=True):
     """A step about which something is left to be done.
 
-    :param now: change between up to 30 nights before the step and the last 7 nights
+    :param now: change between up to 30 nights before the step and the last 3 nights
+    :param is_gone: whether the 95% CI of ``now`` excludes half of the change of the step
     :param nights: nights with a result since the step
     :param before: new kernel of the last night before it; "" if unknown
     :param first: new kernel of its first night; "" if unknown
@@ -44,6 +47,7 @@ class OpenStep(Struct, frozen=True, kw_only=True):
 
     found: SeriesStep
     now: LevelChange
+    is_gone: bool
     nights: int
     before: str
     first: str
@@ -96,12 +100,13 @@ def _without_machine(series: Series) -> tuple[str, ...]:
 def _describe(found: SeriesStep, all_levels: _AllLevels) -> OpenStep:
     own = all_levels.of(found.series)
     before, after = _split(own, found.step.position)
-    [now] = correct([own.compare(before[-MOST_NIGHTS:], after[-WEEK:])])
+    [now] = correct([own.compare(before[-MOST_NIGHTS:], after[-_LAST:])])
     series = all_levels.like(found.series)
     changes = correct([_change_at(all_levels.of(each), found.step.position) for each in series])
     return OpenStep(
         found=found,
         now=now,
+        is_gone=_answer(now, found) == "no",
         nights=len(after),
         before=own.nights[before[-1]].revision if before else "",
         first=own.nights[after[0]].revision if after else "",

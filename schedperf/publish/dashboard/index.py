@@ -105,11 +105,14 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
 def _sentence(lab: Lab, rows: Sequence[OpenRow]) -> Iterator[tuple[str, str]]:
     """Yield the parts of the sentence about the state, each with its class."""
     worse = [row for row in rows if row.direction == "worse"]
-    confirmed = [row for row in worse if row.state != "suspected"]
+    confirmed = [row for row in worse if row.state != "suspected" and not row.is_gone]
+    gone = [row for row in worse if row.state != "suspected" and row.is_gone]
     better = [row for row in rows if row.direction == "better"]
-    suspected = len(worse) - len(confirmed)
+    suspected = len(worse) - len(confirmed) - len(gone)
     yield ("worse" if confirmed else "same"), _count(len(confirmed), "open regression").capitalize()
     yield ("worse" if suspected and not confirmed else ""), f"{suspected} suspected"
+    if gone:
+        yield "", f"{len(gone)} went away"
     yield "", f"{_count(len(better), 'improvement')} not explained"
     lost = lab.all_lost
     yield ("worse" if lost.series else ""), f"{len(lost.series)} of {lost.followed} series lost"

@@ -16,7 +16,7 @@ from schedperf.publish.dashboard.words import describe_level
 from schedperf.publish.pages.site import Entry
 
 # From the answer that says most.
-_ANSWERS = ("yes", "unclear", "no", "lost", "not measured")
+_ANSWERS = ("yes", "gone", "unclear", "no", "lost", "not measured")
 _DATE = 10
 
 
@@ -31,7 +31,9 @@ class OpenResult(Struct, frozen=True, kw_only=True):
 
 
 class OpenRow(Struct, frozen=True, kw_only=True):
-    """Open steps of one cause; size and nights are those of the largest one.
+    """Open steps of one cause; the size is that of the largest one on a machine that has results.
+
+    :param is_gone: whether none of the steps is there in the last nights
 
     :param direction: "worse" if a step is worse
     :param state: the state of the step about which most is known
@@ -43,6 +45,7 @@ class OpenRow(Struct, frozen=True, kw_only=True):
     """
 
     direction: str
+    is_gone: bool
     tree: str
     since: str
     nights: int
@@ -68,11 +71,12 @@ def list_open_rows(lab: Lab, recent: Mapping[str, Recent], shown: Shown) -> Iter
     :param recent: the last nights of each series, by key
     """
     for steps in lab.open_causes:
-        yield _row(sorted(steps, key=_size, reverse=True), lab, recent, shown)
+        ordered = sorted(steps, key=lambda step: _size(step, lab), reverse=True)
+        yield _row(ordered, lab, recent, shown)
 
 
-def _size(step: OpenStep) -> float:
-    return abs(step.now.change or 0.0)
+def _size(step: OpenStep, lab: Lab) -> tuple[bool, float]:
+    return step.found.series.key not in lab.lost, abs(step.now.change or 0.0)
 
 
 def _row(
@@ -90,19 +94,23 @@ def _row(
     for each in steps:
         results.setdefault(describe_result(each.found.series), each.found.series.key)
     first = min(steps, key=lambda each: each.found.step.position)
+    is_gone = all(each.is_gone for each in steps)
     kernels = ""
     if first.before and first.first:
         kernels = f"{shown.text(short(first.before))}..{shown.text(short(first.first))}"
     return OpenRow(
         direction=direction,
+        is_gone=is_gone,
         tree=series.tree,
         since=first.found.step.night[:_DATE],
-        nights=first.nights,
+        nights=max(each.nights for each in steps),
         machine=lab.machine(series),
         results=tuple(OpenResult(key=key, name=name) for name, key in results.items()),
         size=size,
         interval=interval,
-        tone="suspected" if known.state == "suspected" else CLASSES.get(direction, "moved"),
+        tone="suspected"
+        if known.state == "suspected" or is_gone
+        else CLASSES.get(direction, "moved"),
         answers=tuple(_answers(steps, lab)),
         machine_ids=tuple(dict.fromkeys(lab.machine(each.found.series).id for each in steps)),
         metrics=tuple(dict.fromkeys(each.found.series.metric for each in steps)),
@@ -118,14 +126,16 @@ def _row(
 def _answers(steps: Sequence[OpenStep], lab: Lab) -> Iterator[tuple[str, str]]:
     """Yield each answer with the names of its machines; each machine has one."""
     of_machine: dict[str, str] = {}
+    gone = {step.found.series.key for step in steps if step.is_gone}
     for step in steps:
         for each in step.machines:
             if each.series.key not in lab.machines:
                 continue
             name = lab.machine(each.series).name
-            answer: str = "lost" if each.series.key in lab.lost else each.answer
+            answer: str = "gone" if each.series.key in gone else each.answer
+            answer = "lost" if each.series.key in lab.lost else answer
             before = of_machine.get(name, _ANSWERS[-1])
             of_machine[name] = min(answer, before, key=_ANSWERS.index)
     for answer in _ANSWERS:
-        if names := [name for name, given in of_machine.items() if given == answer]:
+        if names := sorted(name for name, given in of_machine.items() if given == answer):
             yield answer, ", ".join(names)

@@ -120,7 +120,7 @@ def test_a_digest(draft: Run, folder: Path) -> None:
     toml.write_text(f'store = "../history"\n{toml.read_text()}')
     status, out, _ = draft("--digest", "--week", "2026-W47")
     assert status == 0
-    assert "[schedperf] 2026 week 47: no regressions, 3 nights" in out
+    assert "[schedperf] 2026 week 47: no new regressions, 3 nights" in out
 
 
 def test_a_comparison_that_does_not_belong_to_the_record(draft: Run, folder: Path) -> None:

@@ -128,13 +128,16 @@ def test_what_is_not_in_the_store_is_left_out(nights: Nights, tmp_path: Path) ->
     assert nights.watch(foreign.add(0, SLOWER)) == 0
 
 
-def test_what_was_not_reproduced_is_suspected_on_another_kernel_only(nights: Nights) -> None:
+def test_what_was_not_reproduced_is_suspected_on_another_kernel_a_week_later(
+    nights: Nights,
+) -> None:
     nights.watch(nights.add(0, SLOWER))
     [step] = nights.steps()
     refuted = Outcome(state="not reproduced", boots=4, reason="retest: futile", numbers={})
     store_outcome(nights.directory, step.id, refuted, pytest.fail)
     assert nights.watch(nights.add(1, SLOWER)) == 0
-    assert nights.watch(nights.add(2, SLOWER, release="6.19.1")) == 1
+    assert nights.watch(nights.add(2, SLOWER, release="6.19.1")) == 0
+    assert nights.watch(nights.add(7, SLOWER, release="6.19.2")) == 1
 
 
 def test_what_a_person_has_closed_is_not_suspected_again(nights: Nights) -> None:

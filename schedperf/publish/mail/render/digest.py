@@ -93,9 +93,10 @@ def _in_ascii(body: str) -> str:
 
 def _summary(week: Week) -> str:
     regressed = len(week.regressions)
-    none = "no regressions" if week.series else "no results"
+    none = "no new regressions" if week.series else "no results"
     found = count_of(regressed, "regression") if regressed else none
-    return f"{found}, {_nights(week)}"
+    still_open = f"{len(week.open)} still open, " if week.open else ""
+    return f"{found}, {still_open}{_nights(week)}"
 
 
 def _nights(week: Week) -> str:

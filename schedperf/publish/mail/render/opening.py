@@ -66,8 +66,7 @@ def _sentence(evidence: Evidence, names: Sequence[str]) -> str:
     ends = f"{culprit.good.commit[:COMMIT_DIGITS]}..{culprit.id}"
     hashes = "" if name == ends else f" ({ends})"
     return (
-        f"A commit in {name}{hashes} {_effect(row)} on {where}. The commits between them were not "
-        "tested."
+        f"A commit in {name}{hashes} {_effect(row)} on {where}. The first bad commit is not known."
     )
 
 

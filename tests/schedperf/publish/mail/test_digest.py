@@ -77,7 +77,9 @@ def test_steps_of_one_cause_are_one_regression(week: Week) -> None:
 def test_the_next_week_says_that_it_is_open(week: Week) -> None:
     later = replace(week, new=(), open=week.new, suspected=())
     message = drafted(later)
-    assert message.metadata.subject == "[schedperf] 2026 week 48: no regressions, 2 nights"
+    assert message.metadata.subject == (
+        f"[schedperf] 2026 week 48: no new regressions, {len(week.new)} still open, 2 nights"
+    )
     assert "regressed 0 improved 0" in words_of(message)
     assert "open +" in words_of(message)
 
