@@ -159,7 +159,7 @@ prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 res
 	@scripts/setup test
 	@$(PYTEST) -q -m repeats tests/schedperf/publish/mail/test_generated.py $(PYTEST_OPTIONS)
 
-prove-night: ## run a night in two guests, killed three times (half an hour; needs root)
+prove-night: ## run a night in two guests up to its mail, killed three times (1.5 hours; needs root)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.night $(NIGHT_OPTIONS)
 

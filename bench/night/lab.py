@@ -9,55 +9,69 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
 
+from bench.night.kernels import copy_kernel, names_of_copies
 from schedperf_generators.disk.build import get_disk
 from schedperf_generators.disk.machine import GATEWAY, Machine
 
 ROOT = Path(__file__).parents[2]
 TARGET = "lab1"
-JOB = "/root/night.toml"
-OUTBOX = "/root/nights/outbox"
-UNIT = "schedperf-night-guest-hackbench"
-# The kernel `new` passes so many probes each time that it updates a task group's weight.
-PROBES = 24
-_DEPTH = 8
-_ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
-_BENCHMARK = f"""\
-#!/bin/sh
-# SPDX-License-Identifier: GPL-2.0-or-later
-/root/enter-cgroup {_DEPTH} $$ && exec hackbench -l 50 -g 1
-"""
-_JOB = """\
+MACHINE = "guest"
+LAB = "/root/lab.toml"
+NIGHTS = "/root/nights"
+OUTBOX = f"{NIGHTS}/outbox"
+UNIT = f"schedperf-lab@{MACHINE}"
+# The slow commit's kernel checks each object that it allocates, of which a new task needs many.
+SLOW = "slub_debug=FZPU"
+# Of the tested commit, and of those between it and the first kernel; the revert has none.
+COPIES = 3
+_SITE = Path(__file__).parent / "site"
+_ON_TARGET = ("forks", "loop")
+_ON_CONTROLLER = ("add-kernel", "install-kernel", "build-tonight", "make-tree")
+_LAB = """\
 [[machine]]
-name = "guest"
+name = "{machine}"
 reach = "ssh:{target}"
 boot = "grub-reboot"
 settle = 0
 
+[[tree]]
+name = "tip"
+url = "https://lab.example/linux.git"
+refs = ["master"]
+reference = "{base}"
+new = "*-commit-*"
+build = ["site/build-tonight"]
+sources = "commits"
+repo = "linux"
+bisect = {{install = "/root/site/install-kernel", build = 'cp cmdline "$SCHEDPERF_OUT"'}}
+
 [[job]]
-name = "hackbench"
-run = ["/root/benchmark"]
+name = "forks"
+run = ["/root/forks"]
 runs = {runs}
 warmup = 1
 with = ["none"]
-metric = ["time[s,lower]=Time: (.*)"]
+metric = ["time[us,lower]=Time: (.*)"]
 
-[kernel]
-reference = "{base}"
-new = "{new}"
-sources = "commits"
+[[job]]
+name = "loop"
+run = ["/root/loop"]
+runs = {runs}
+warmup = 1
+with = ["none"]
+metric = ["time[ms,lower]=Time: (.*)"]
 
 [plan]
 boots = {boots}
-retest = {boots}
 act_on_emulated = true
-"""
-_MAIL = """\
-[site]
+
+[mail.site]
 name = "Example lab"
 domain = "lab.example"
 from = "schedperf <schedperf@lab.example>"
@@ -85,8 +99,10 @@ _CONTROLLER_MIB = 1536
 _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_24_x86_64",
               "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")  # fmt: skip
 _PYTHON = "3.11"
+# Time limit of a boot on a loaded machine.
+BOOT_S = 900.0
 _STEP_S = 1200.0
-_END_S = 3600.0
+_END_S = 3 * 3600.0
 # Each look takes a second of the emulated processors.
 _POLL_S = 20.0
 
@@ -98,7 +114,7 @@ class Wrong(Exception):
 
 
 class Size(Struct, frozen=True):
-    """Number of boots of each kernel, in the night and in the retest, and of runs in each boot."""
+    """Number of boots of each kernel in the night, and of runs in each boot."""
 
     boots: int
     runs: int
@@ -116,6 +132,8 @@ class Lab:
 
     def __init__(self, folder: Path) -> None:
         disk = get_disk("grub")
+        self.disk = disk
+        self._printed: set[str] = set()
         self.kernels = disk.kernels
         self.key = disk.key
         self.controller = Machine(disk, folder / "controller", memory_mib=_CONTROLLER_MIB)
@@ -137,16 +155,19 @@ class Lab:
         for machine in machines:
             machine.start(waits=False)
         for machine in machines:
-            machine.wait()
+            machine.wait(BOOT_S)
 
     def plant(self) -> None:
-        """Install the benchmark on the target; add the probes to the new kernel's boot entry."""
-        probes = ";".join(f"p:slow{probe},update_cfs_group" for probe in range(PROBES))
-        slow = f's|\\(vmlinuz-{self.kernels.new} .*\\)|\\1 "kprobe_event={probes}"|'
-        self.target.run("sed", "-i", slow, "/boot/grub/grub.cfg")
-        self.target.put(_ENTER_CGROUP.read_bytes(), "/root/enter-cgroup")
-        self.target.put(_BENCHMARK.encode(), "/root/benchmark")
-        self.target.run("chmod", "755", "/root/enter-cgroup", "/root/benchmark")
+        """Install the benchmarks and copies of the first kernel on the target.
+
+        :raises CannotBuild: the kernel cannot be copied
+        """
+        self.target.run("mkdir", "-p", "/root/copies")
+        for release in names_of_copies(self.disk, COPIES):
+            self.target.put(copy_kernel(self.disk, release), f"/root/copies/{release}")
+        for name in _ON_TARGET:
+            self.target.put((_SITE / name).read_bytes(), f"/root/{name}")
+        self.target.run("chmod", "755", *(f"/root/{name}" for name in _ON_TARGET))
         # Pages must not contain the host name, which "target" would be.
         self.target.put(b"schedperf-lab1\n", "/etc/hostname")
         self.target.run("sync")
@@ -158,7 +179,10 @@ class Lab:
             packed = io.BytesIO()
             with tarfile.open(fileobj=packed, mode="w") as archive:
                 archive.add(name, "wheels")
-        self._run("hostname controller && tar -x -C /root", given=packed.getvalue())
+        self._run(
+            "hostname controller && hostname >/etc/hostname && tar -x -C /root",
+            given=packed.getvalue(),
+        )
         self._run("python3 -m venv /opt/schedperf")
         # Modules that are never imported need not be compiled.
         self._run(
@@ -184,26 +208,30 @@ class Lab:
         self._run(f"schedperf pack collect.pyz && scp -q collect.pyz {TARGET}:")
         self._run(f"{doctor} --prove")
         self.controller.shell(f"ssh {TARGET} systemctl reboot", checks=False)
-        self.target.wait(another_boot_than=before)
+        self.target.wait(BOOT_S, another_boot_than=before)
         lines = self._run(doctor).splitlines()
         return next((line for line in lines if line.startswith("one-shot entry:")), lines[-1])
 
-    def write_job(self, size: Size) -> None:
-        """Write the job file, the commits of the kernels, and mail.toml on the controller."""
-        releases = {"base": self.kernels.old, "new": self.kernels.new}
-        self._run(f"mkdir -p /root/commits {OUTBOX}")
-        for number, release in enumerate(releases.values(), 1):
-            commit = {"commit": str(number) * 40, "subject": f"sched: change {number}"}
-            self.controller.put(json.dumps(commit).encode(), f"/root/commits/{release}.json")
-        self.controller.put(_MAIL.encode(), f"{OUTBOX}/mail.toml")
-        job = _JOB.format(target=TARGET, boots=size.boots, runs=size.runs, **releases)
-        self.controller.put(job.encode(), JOB)
+    def write_lab(self, size: Size) -> str:
+        """Write the file of the lab, its programs and its repository; return the log of git."""
+        base = self.kernels.old
+        self._run("mkdir -p /root/commits /root/site")
+        for name in _ON_CONTROLLER:
+            self.controller.put((_SITE / name).read_bytes(), f"/root/site/{name}")
+        copies = "".join(f"{release}\n" for release in names_of_copies(self.disk, COPIES))
+        self.controller.put(copies.encode(), "/root/site/copies")
+        self._run(f"chmod 755 /root/site/* && /root/site/make-tree {base} '{SLOW}'")
+        text = _LAB.format(
+            machine=MACHINE, target=TARGET, base=base, boots=size.boots, runs=size.runs
+        )
+        self.controller.put(text.encode(), LAB)
+        return self._run("git -C /root/linux log --reverse --format='%h %s'").rstrip()
 
     def set_timer(self) -> str:
         """Install the timer and start it; return the time of the night, HH:MM, in 3 minutes."""
         at = self._run("date -d '+3 minutes' +%H:%M").strip()
-        self._run(f"schedperf night install {JOB} --at {at}")
-        for unit in (UNIT, f"{UNIT}-resume"):
+        self._run(f"schedperf night install {LAB} --at {at}")
+        for unit in ("schedperf-lab@", "schedperf-lab-resume@"):
             folder = f"/etc/systemd/system/{unit}.service.d"
             self._run(f"mkdir -p {folder}")
             self.controller.put(_PATIENT.encode(), f"{folder}/patient.conf")
@@ -216,11 +244,11 @@ class Lab:
 
     def state(self) -> Mapping[str, Any]:
         """Return the content of the night's state.json; {} if it cannot be read now."""
-        return self._read("/root/nights/2*/state.json")
+        return self._read(f"{NIGHTS}/{MACHINE}/2*/state.json")
 
-    def has_begun(self, step: str) -> bool:
-        """Return whether a step of the night has begun."""
-        return bool(self.state().get("steps", {}).get(step, {}).get("began"))
+    def is_over(self) -> bool:
+        """Return whether the last step of the night has ended."""
+        return bool(self.state().get("steps", {}).get("digest", {}).get("ended"))
 
     def current(self) -> str:
         """Return the name of the step that is running.
@@ -235,26 +263,43 @@ class Lab:
     def has_booted(self, recording: str) -> bool:
         """Return whether a recording has finished a boot.
 
-        :param recording: "night" or "retest"
+        :param recording: its prefix in the directory of the nights, a pattern
         """
-        return bool(self._read(f"/root/nights/2*/{recording}.boots/state.json").get("done"))
+        return bool(self._read(f"{NIGHTS}/{recording}.boots/state.json").get("done"))
 
-    def await_that(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Wait until a condition holds.
+    def has_searched(self) -> bool:
+        """Return whether a bisection has finished a visit of the target."""
+        bundles = f"ls {NIGHTS}/requests/*/{MACHINE}/search/bundles/*.tar"
+        try:
+            return self.controller.shell(bundles, checks=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def await_that(self, what: str, is_so: Callable[[], bool], say: Say) -> None:
+        """Wait until a condition holds; print each step of the night that has ended meanwhile.
 
         :param what: name of the condition for the error
-        :raises Wrong: the night ends before, or an hour passes
+        :raises Wrong: the night ends before, or three hours pass
         """
         end = time.monotonic() + _END_S
         while not is_so():
-            outcome = self.state().get("outcome")
-            if outcome or time.monotonic() > end:
-                raise Wrong(f"not reached: {what}; {outcome or self.log()}")
+            self.print_steps(say)
+            if self.is_over() or time.monotonic() > end:
+                raise Wrong(f"not reached: {what}; {self.state().get('outcome')}; {self.log()}")
             time.sleep(_POLL_S)
+        self.print_steps(say)
+
+    def print_steps(self, say: Say) -> None:
+        """Print the steps of the night that have ended and were not printed."""
+        for name, step in self.state().get("steps", {}).items():
+            if step["ended"] and name not in self._printed:
+                self._printed.add(name)
+                took = datetime.fromisoformat(step["ended"]) - datetime.fromisoformat(step["began"])
+                say(f"{name}: {step['result']} ({took.seconds} s since its last start)")
 
     def log(self) -> str:
         """Return the last lines of the journal of the night's services, joined by semicolons."""
-        units = f"-u {UNIT}.service -u {UNIT}-resume.service"
+        units = "-u schedperf-lab@*.service -u schedperf-lab-resume@*.service"
         lines = self._run(f"journalctl -q -o cat -n 5 {units}").splitlines()
         return "; ".join(lines)
 

@@ -125,8 +125,11 @@ def check(*, store: Path) -> int:
               type=click.Path(path_type=Path),
               help="Also suspect what the comparison of a night found (a file of compare --json), "
                    "in series of fewer than 30 nights, which the watch cannot judge.")  # fmt: skip
+@click.option("--act-on-emulated", "acts_on_emulated", is_flag=True,
+              help="With --suspect: also results from an emulator, which have no verdict, by their "
+                   "CIs.")  # fmt: skip
 @JSON
-def watch(*, store: Path, suspects: tuple[Path, ...], as_json: bool) -> int:
+def watch(*, store: Path, suspects: tuple[Path, ...], acts_on_emulated: bool, as_json: bool) -> int:
     """Find lasting changes of all series, and request the runs that steps need.
 
     A suspected step needs a retest, a reproduced one a bisection, and one whose first bad commit is
@@ -144,7 +147,7 @@ def watch(*, store: Path, suspects: tuple[Path, ...], as_json: bool) -> int:
         read_comparison(read_regular(path, MOST_BYTES, "a comparison (compare --json)"), str(path))
         for path in suspects
     ]
-    found = watch_store(open_directory(store), say, comparisons)
+    found = watch_store(open_directory(store), say, comparisons, acts_on_emulated=acts_on_emulated)
     if as_json:
         click.echo(dump_json(found), nl=False)
         return 1 if found.new else 0

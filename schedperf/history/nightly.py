@@ -59,21 +59,31 @@ class Found(Struct, frozen=True, kw_only=True):
     stale: tuple[Suspected, ...]
 
 
-def watch_store(directory: Directory, say: Say, comparisons: Collection[Comparison] = ()) -> Found:
+def watch_store(
+    directory: Directory,
+    say: Say,
+    comparisons: Collection[Comparison] = (),
+    *,
+    acts_on_emulated: bool = False,
+) -> Found:
     """Watch all series; store the steps that are new, and request what steps need.
 
     Steps that were reported become stale after 90 days without a decision.
 
     :param comparisons: of nights in the store; what they found in series that are too short for the
         watch is suspected, too
+    :param acts_on_emulated: whether this includes results from an emulator, by their CIs
     :raises InputError: the store cannot be read or written
     """
     # Another process must not find the same steps between reading and writing.
     with writing(directory, say) as writer, open_history(directory.folder) as history:
         watched = [*_watch(history)]
         lasting = _find_new(history, watched)
+        suspects = _suspect(
+            history, watched, lasting, comparisons, acts_on_emulated=acts_on_emulated
+        )
         found = Found(
-            new=(*lasting, *_suspect(history, watched, lasting, comparisons)),
+            new=(*lasting, *suspects),
             stale=tuple(_find_stale(history)),
         )
         new = [suspected for each in found.new for suspected in each.suspected]
@@ -119,12 +129,16 @@ def _suspect(
     watched: Iterable[_Watched],
     lasting: Iterable[Together],
     comparisons: Collection[Comparison],
+    *,
+    acts_on_emulated: bool,
 ) -> Iterator[Together]:
     """Yield what comparisons found in series of which the watch cannot judge yet."""
     if comparisons:
         decided = {each.series.key for together in lasting for each in together.suspected}
         counted = _count_nights(history, watched)
-        for suspect in find_suspects(history, comparisons, counted, decided):
+        for suspect in find_suspects(
+            history, comparisons, counted, decided, acts_on_emulated=acts_on_emulated
+        ):
             yield Together(suspected=(suspect,))
 
 

@@ -24,9 +24,12 @@ from schedperf.history.watch.steps import StepKey
 from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
 from schedperf.model.rows import Row
+from schedperf.model.worse import is_emulated, is_worse
 
 # A step in another state is about the same regression, or a person has decided about it.
 _AGAIN = ("not reproduced", "fixed")
+# A retest reproduces no smaller change.
+_LEAST_CHANGE = 0.01
 _WEEK_DAYS = 7
 _DATE = 10
 
@@ -52,6 +55,8 @@ def find_suspects(
     comparisons: Collection[Comparison],
     counted: Mapping[str, int],
     decided: Collection[str],
+    *,
+    acts_on_emulated: bool = False,
 ) -> Iterator[Suspected]:
     """Yield a suspected step for each regression that a comparison found in a short series.
 
@@ -59,6 +64,7 @@ def find_suspects(
 
     :param counted: nights that the watch has bet on since the last break, by the key of the series
     :param decided: keys of series with a step that is about to be stored
+    :param acts_on_emulated: whether results from an emulator are suspected, too, by their CIs
     """
     series = {
         (each.machine_class, each.tree, each.workload, each.point, each.metric): each
@@ -69,7 +75,7 @@ def find_suspects(
     for comparison in comparisons:
         measured = _read_measured(history, comparison)
         for row in comparison.rows:
-            if row.verdict != "regression" or row.family != "primary" or row.ratio is None:
+            if row.ratio is None or not _has_regressed(row, acts_on_emulated=acts_on_emulated):
                 continue
             side = measured.get(row.side)
             names = side and (side.machine_class, side.tree, row.workload, row.point, row.metric)
@@ -82,6 +88,17 @@ def find_suspects(
             if not _is_known(history, step, [each for each in stored if each.series == found.key]):
                 done.add(found.key)
                 yield Suspected(series=found, step=step)
+
+
+def _has_regressed(row: Row, *, acts_on_emulated: bool) -> bool:
+    """Return whether a comparison found a regression: by its verdict, or under emulation by its CI.
+
+    All results from an emulator are informational.
+    """
+    if not is_emulated(row):
+        return row.verdict == "regression" and row.family == "primary"
+    is_large = row.ratio is not None and abs(row.ratio - 1.0) >= _LEAST_CHANGE
+    return acts_on_emulated and is_large and row.same_as is None and is_worse(row)
 
 
 def _read_measured(history: History, comparison: Comparison) -> Mapping[str, _Measured]:

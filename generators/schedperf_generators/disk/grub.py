@@ -16,7 +16,7 @@ from schedperf_generators.disk.tree import (
 
 SECTOR = 512
 PARTITION_START = 2048 * SECTOR
-_SIZE = 1536 * 1024 * 1024
+_SIZE = 2560 * 1024 * 1024
 ROOT_UUID = "5c5c0de5-0000-4000-8000-000000000001"
 _GRUB = Path("/usr/lib/grub/i386-pc")
 _MODULES = "biosdisk part_msdos ext2 normal linux loadenv configfile echo test search serial reboot"

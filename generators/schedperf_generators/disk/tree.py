@@ -15,6 +15,8 @@ SOURCES = (
 )
 PACKAGES = (
     "efibootmgr",
+    # Its controller bisects.
+    "git",
     "grub-common",
     "grub2-common",
     "iproute2",

@@ -97,6 +97,7 @@ def history(context: Context) -> Result:
     path = context.file(COMPARISON)
     may_act = not night.is_emulated or context.lab.plan.act_on_emulated
     suspects = ["--suspect", str(path)] if path.exists() and may_act else []
+    suspects += ["--act-on-emulated"] if suspects and night.is_emulated else []
     return Result(text=f"steps: {watch(context, *suspects)}")
 
 

@@ -13,10 +13,9 @@ from schedperf.compare.json import MOST_BYTES, read_comparison
 from schedperf.inputs.bundle.files import read_regular
 from schedperf.model.rows import Row, Verdict
 from schedperf.model.text import clean_line
+from schedperf.model.worse import is_emulated, is_worse
 from schedperf.publish.culprit.figures import (
     has_change,
-    is_emulated,
-    is_worse,
     show_both,
     worst_first,
 )

@@ -22,11 +22,11 @@ from schedperf.model.host import has_other_kernel, has_same_kernel, read_host
 from schedperf.model.rows import Row
 from schedperf.model.sides import SideSummary
 from schedperf.model.text import clean_line
+from schedperf.model.worse import is_worse
 from schedperf.publish.culprit.commits import Ends
 from schedperf.publish.culprit.figures import (
     boot_of,
     check_sides,
-    is_worse,
     name_benchmark,
     name_machine,
     results_of,

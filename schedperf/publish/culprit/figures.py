@@ -21,6 +21,7 @@ from schedperf.model.rows import Row, Verdict
 from schedperf.model.sections import Finding
 from schedperf.model.sides import SideSummary
 from schedperf.model.text import clean_line
+from schedperf.model.worse import is_emulated, is_worse
 from schedperf.publish.culprit.record import (
     COMMIT_DIGITS,
     Bisection,
@@ -257,11 +258,6 @@ def has_change(row: Row) -> bool:
     )
 
 
-def is_emulated(row: Row) -> bool:
-    """Return whether a row's timings come from an emulator."""
-    return any(caveat.code == "emulated" for caveat in row.caveats)
-
-
 def is_interleaved(comparison: Comparison, rows: Sequence[Row]) -> bool | None:
     """Return whether the runs of the sides were interleaved.
 
@@ -273,21 +269,6 @@ def is_interleaved(comparison: Comparison, rows: Sequence[Row]) -> bool | None:
     values = [value for row in rows for value in (*row.values_base, *row.values_new)]
     is_known = bool(values) and all(value.order is not None for value in values)
     return True if is_known else None
-
-
-def is_worse(row: Row) -> bool:
-    """Return whether a row regressed.
-
-    Emulated rows have no verdict, so their CI alone decides; a mail about them is only a held
-    draft.
-    """
-    if row.verdict == "regression":
-        return True
-    if not is_emulated(row) or row.ci_low is None or row.ci_high is None:
-        return False
-    if row.better == "lower":
-        return row.ci_low > 1.0
-    return row.better == "higher" and row.ci_high < 1.0
 
 
 def badness(row: Row) -> float:

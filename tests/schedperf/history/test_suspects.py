@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the comparison of one night found in a short series is a suspected step, once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.cli import main
 from schedperf.compare.json import read_comparison
@@ -15,6 +17,7 @@ from schedperf.history.questions.records import Step
 from schedperf.history.retests import Outcome, store_outcome
 from schedperf.history.store.directory import Directory
 from schedperf.history.store.requests import open_requests
+from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison
 from tests.histories import add_to, make_night
 
@@ -39,9 +42,12 @@ class Nights:
         main(["compare", *bundles, "--json", str(path)])
         return read_comparison(path.read_bytes(), str(path))
 
-    def watch(self, *comparisons: Comparison) -> int:
+    def watch(self, *comparisons: Comparison, acts_on_emulated: bool = False) -> int:
         """Return the number of new steps."""
-        return len(watch_store(self.directory, pytest.fail, comparisons).new)
+        found = watch_store(
+            self.directory, pytest.fail, comparisons, acts_on_emulated=acts_on_emulated
+        )
+        return len(found.new)
 
     def steps(self) -> Sequence[Step]:
         with open_history(self.store) as history:
@@ -51,6 +57,21 @@ class Nights:
         with open_history(self.store) as history:
             found = [each.request for each in open_requests(history.database)]
         return [(each.kind, each.reference, each.new) for each in found]
+
+
+def _emulated(comparison: Comparison, **changed: Any) -> Comparison:
+    """Return the comparison as of an emulator, which gives its rows no verdict."""
+    rows = tuple(
+        replace(
+            row,
+            family="informational",
+            verdict="inconclusive",
+            caveats=(*row.caveats, caveat("emulated", how="test")),
+            **changed,
+        )
+        for row in comparison.rows
+    )
+    return replace(comparison, rows=rows)
 
 
 @pytest.fixture
@@ -68,6 +89,32 @@ def test_a_regression_of_the_first_night_is_suspected_once(nights: Nights) -> No
     assert nights.requests() == [("retest", "6.18.0", "6.19.0")]
     assert nights.watch(first, nights.add(1, SLOWER)) == 0
     assert len(nights.requests()) == 1
+
+
+def test_an_emulated_regression_is_suspected_only_if_asked(nights: Nights) -> None:
+    first = _emulated(nights.add(0, SLOWER))
+    assert nights.watch(first) == 0
+    assert nights.watch(first, acts_on_emulated=True) == 1
+    [step] = nights.steps()
+    assert (step.state, step.direction) == ("suspected", "worse")
+    assert nights.requests() == [("retest", "6.18.0", "6.19.0")]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        # Smaller than what a retest reproduces, though significant.
+        {"ratio": 1.009, "ci_low": 1.008, "ci_high": 1.010},
+        {"ci_low": 0.99},
+        {"ci_low": None},
+        {"ratio": None},
+        {"same_as": "rate"},
+    ],
+)
+def test_emulated_results_are_judged_by_size_and_interval(
+    nights: Nights, changed: Mapping[str, object]
+) -> None:
+    assert nights.watch(_emulated(nights.add(0, SLOWER), **changed), acts_on_emulated=True) == 0
 
 
 def test_no_change_and_an_improvement_are_not(nights: Nights) -> None:
@@ -115,7 +162,7 @@ def test_the_command(nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "nights" / "2026-06-01" / "compare.json"
     words = ["history", "watch", "--store", str(nights.store), "--suspect"]
     capsys.readouterr()
-    assert main([*words, str(path)]) == 1
+    assert main([*words, str(path), "--act-on-emulated"]) == 1
     assert capsys.readouterr().out.startswith("suspected: hackbench time")
     assert main([*words, str(path)]) == 0
     for content in ("", "{}", "[" * 100_000):

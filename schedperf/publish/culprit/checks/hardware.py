@@ -3,7 +3,8 @@
 
 from schedperf.model.host import read_host
 from schedperf.model.sides import SideSummary
-from schedperf.publish.culprit.figures import Evidence, is_emulated
+from schedperf.model.worse import is_emulated
+from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.culprit.record import Check
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``retested``: the regression was measured again on separate boots."""
 
-from schedperf.publish.culprit.figures import Evidence, boot_of, is_worse
+from schedperf.model.worse import is_worse
+from schedperf.publish.culprit.figures import Evidence, boot_of
 from schedperf.publish.culprit.record import Check, Retest
 
 LARGEST_P = 0.01

@@ -20,11 +20,11 @@ from msgspec import Struct
 
 from schedperf.model.rows import Row
 from schedperf.model.units import Scale, scale_for
+from schedperf.model.worse import is_worse
 from schedperf.publish.culprit.figures import (
     Evidence,
     badness,
     is_interleaved,
-    is_worse,
     name_benchmark,
     show_change,
     show_interval,

@@ -75,6 +75,13 @@ def test_emulated_night_acts_only_if_the_lab_says_so(lab: Lab) -> None:
     assert "plan.act_on_emulated is not set" in state["outcome"]
     assert state["steps"]["history"]["result"] == "steps: none new"
     assert state["verdict"] is None
+    lab.write_job(plan="act_on_emulated = true\n")
+    status, errors = lab.run("--again")
+    assert status == 0, errors
+    with open_history(lab.out / "history") as history:
+        [step] = history.steps()
+        states = [each.state for each in history.step_changes(step.id)]
+    assert states[:2] == ["suspected", "reproduced"]
 
 
 def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:

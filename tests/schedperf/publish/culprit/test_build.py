@@ -11,6 +11,7 @@ from schedperf.model.comparison import Comparison, NextStep
 from schedperf.model.errors import InputError
 from schedperf.model.rows import Better
 from schedperf.model.sides import SideSummary
+from schedperf.model.worse import is_worse
 from schedperf.publish.culprit.build import (
     Part,
     Roles,
@@ -23,7 +24,6 @@ from schedperf.publish.culprit.figures import (
     Evidence,
     describe_effect,
     describe_place,
-    is_worse,
     name_benchmark,
     name_machine,
     rows_of,
