@@ -29,7 +29,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo docs man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording \
 	bench bench-bisect bench-history bench-site bench-watch bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-account prove-causes prove-mails prove-mechanism prove-night prove-outbox prove-series prove-wakeup format bless clean
+	prove-account prove-causes prove-lab prove-mails prove-mechanism prove-night prove-outbox prove-series prove-wakeup format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -158,6 +158,10 @@ prove-series: ## find the planted slow commit of a series in guests (half an hou
 prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 results (two minutes)
 	@scripts/setup test
 	@$(PYTEST) -q -m repeats tests/schedperf/publish/mail/test_generated.py $(PYTEST_OPTIONS)
+
+prove-lab: ## run the nights of a simulated lab, with planted changes (a quarter of an hour)
+	@scripts/setup test
+	@$(PYTEST) -q -m repeats tests/schedperf/lab/night/test_simulated_lab.py $(PYTEST_OPTIONS)
 
 prove-night: ## run a night in two guests up to its mail, killed three times (1.5 hours; needs root)
 	@scripts/setup vm

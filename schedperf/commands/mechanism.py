@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf mechanism``: compare what changed in a microbenchmark with what did in production."""
+"""``schedperf mechanism``: compare the changes of a microbenchmark and of production."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ def command(
     html: str | None,
     json: str | None,
 ) -> int:
-    """Compare what changed in a microbenchmark with what changed in production.
+    """Compare the changes of a microbenchmark and of production.
 
     All files are comparisons (schedperf compare --json). A quantity (a part of the time account, a
     counter, a function, a wait, a cache line) has the same mechanism if its change is significant

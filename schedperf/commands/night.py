@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf night``: record and compare kernels every night, and act on what changed."""
+"""``schedperf night``: record and compare kernels every night; draft mails."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ _MACHINE = click.option("--machine", metavar="NAME", help="Only this machine.  [
 
 @click.group(epilog=EPILOG)
 def command() -> None:
-    """Record and compare kernels every night, and act on what changed.
+    """Record and compare kernels every night; draft mails.
 
     A night boots the last release and today's kernel of a tree alternately, compares them, and adds
     them to the history of the lab. Lasting changes are retested on other boots, and bisected. What
