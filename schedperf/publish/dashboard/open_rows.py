@@ -127,12 +127,14 @@ def _answers(steps: Sequence[OpenStep], lab: Lab) -> Iterator[tuple[str, str]]:
     """Yield each answer with the names of its machines; each machine has one."""
     of_machine: dict[str, str] = {}
     gone = {step.found.series.key for step in steps if step.is_gone}
+    is_gone = len(gone) == len({step.found.series.key for step in steps})
     for step in steps:
         for each in step.machines:
             if each.series.key not in lab.machines:
                 continue
             name = lab.machine(each.series).name
-            answer: str = "gone" if each.series.key in gone else each.answer
+            was_there = is_gone and each.answer == "yes"
+            answer: str = "gone" if was_there or each.series.key in gone else each.answer
             answer = "lost" if each.series.key in lab.lost else answer
             before = of_machine.get(name, _ANSWERS[-1])
             of_machine[name] = min(answer, before, key=_ANSWERS.index)
