@@ -47,7 +47,7 @@ def test_kills_at_random_leave_what_an_undisturbed_night_leaves(
     status, _, errors = laboratory.run("run")
     assert status == 0, errors
     expected = laboratory.summary()
-    assert [each.split(", ")[1] for each in expected["step"]] == ["'reproduced')"]
+    assert [each.split(", ")[1] for each in expected["step"]] == ["'range known')"]
     laboratory.out.rename(laboratory.out.with_name("undisturbed"))
     delays = random.Random(1)  # noqa: S311 # not for cryptography
     status, kills = 75, 0
