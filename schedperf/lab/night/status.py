@@ -206,12 +206,5 @@ def _local(text: str | None) -> str:
 
 
 def _wrap(text: str, indent: str = "    ") -> list[str]:
-    """Wrap a text to lines of at most 80 columns, unless a word is longer; indent later lines."""
-    return wrap(
-        clean(text),
-        COLUMNS,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        # Paths are copied.
-        break_long_words=False,
-    )
+    """Wrap a text to lines of at most 80 columns; all but the first one are indented."""
+    return wrap(clean(text), COLUMNS, subsequent_indent=indent, break_on_hyphens=False)
