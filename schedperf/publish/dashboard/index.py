@@ -30,7 +30,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     """A series in the matrix.
 
     :param kind: classes: "worse", "better", "moved", "lost" or ""; with "suspected", or "tonight"
-        for a change of the last night that is no step
+        for a change of the last night without a step
     :param value: change of the last night; "lost"
     :param note: since when, or what a night sees
     """
