@@ -276,8 +276,10 @@ class Laboratory:
                     for name, query in rows.items()
                 }
         found["mails"] = sorted(path.name for path in self.out.glob("outbox/*/*"))
+        # Comparisons are named by their content, which has times.
         found["pages"] = sorted(
-            str(path.relative_to(self.out)) for path in self.out.glob("pages/**/*.html")
+            re.sub("/c/[0-9a-f]{16}/", "/c/ID/", str(path.relative_to(self.out)))
+            for path in self.out.glob("pages/**/*.html")
         )
         return found
 
