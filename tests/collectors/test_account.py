@@ -516,11 +516,11 @@ def test_a_setup_is_not_part_of_the_workload(recorder: Any, read_bundle: Any) ->
     own, of_children = bundle.members["boots/0/runs/000/stderr"].decode().splitlines()[:2]
     assert total_s(own) > 0.2
     assert total_s(of_children) > 0.4
-    assert cpu_of(bundle) < total_s(own)
+    assert cpu_of(bundle) < 0.15
     found = recorded(bundle)
     assert (found["tasks"], found["unresolved"]) == (1, 0)
-    assert found["exec_s"] < total_s(own)
-    assert found["user_s"] + found["system_s"] < total_s(own)
+    assert found["exec_s"] < 0.15
+    assert found["user_s"] + found["system_s"] < 0.15
     # From the end of the setup, which took longer than its CPU time; its start is known in ticks.
     assert found["lifetime_s"] >= 0.6 - 2 * TICK_S
     assert found["lifetime_s"] < bundle.runs[0]["wall_s"] + total_s(own) + total_s(of_children)

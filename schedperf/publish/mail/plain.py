@@ -88,18 +88,6 @@ def cut(text: str, longest: int) -> str:
     return f"{shown}..."
 
 
-def cut_middle(text: str, longest: int) -> str:
-    """Shorten a text to at most this many characters; keep its beginning and its end.
-
-    >>> cut_middle("hackbench -p -l 4000 -g 16", 20)
-    'hackbench...00 -g 16'
-    """
-    if len(text) <= longest:
-        return text
-    end = (longest - 3) // 2
-    return f"{text[: longest - 3 - end]}...{text[-end:]}"
-
-
 def wrap(text: str, *, first: str = "", rest: str = "") -> list[str]:
     """Wrap prose into lines of at most 74 columns.
 

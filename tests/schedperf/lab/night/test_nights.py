@@ -37,9 +37,12 @@ def test_planted_regression_is_reproduced_in_spite_of_kills(lab: Lab) -> None:
     (state,) = lab.states()
     assert state["outcome"].startswith("regression: score: worse: +")
     assert state["verdict"] == "regression"
+    assert not state["failed"]
+    assert "score: worse: +" in state["steps"]["compare"]["result"]
     assert state["notes"] == []
     assert lab.count_runs("2*/night-base") == lab.count_runs("2*/night-new") == 4
-    assert lab.count_runs("requests/*/lab/retest-new") >= 8
+    for name in ("base", "new"):
+        assert lab.count_runs(f"requests/*/lab/retest-{name}") >= 8
     with open_history(lab.out / "history") as history:
         [series] = history.series()
         [stored] = history.nights(series)
@@ -56,6 +59,10 @@ def test_planted_regression_is_reproduced_in_spite_of_kills(lab: Lab) -> None:
     (mail,) = (lab.folder / "outbox").glob("held/*report*.eml")
     assert "score" in mail.read_text()
     assert list((lab.out / "pages").glob("r/*/index.html"))
+    assert (
+        'href="https://lab.example/schedperf/atom.xml"'
+        in (lab.out / "pages" / "atom.xml").read_text()
+    )
     screen = lab.status()
     assert screen.returncode == 0
     assert max(map(len, screen.stdout.splitlines())) <= 80
@@ -82,11 +89,21 @@ def test_emulated_night_acts_only_if_the_lab_says_so(lab: Lab) -> None:
         [step] = history.steps()
         states = [each.state for each in history.step_changes(step.id)]
     assert states[:2] == ["suspected", "reproduced"]
+    assert "hardware" in lab.states()[-1]["steps"]["draft"]["result"].partition(" by: ")[2].split(
+        ", "
+    )
+    (path,) = (lab.folder / "outbox").glob("held/*report*.json")
+    assert "emulat" in path.read_text()
 
 
 def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
     lab.slow("none")
     lab.write_job(boots=1)
+    # The second boot waits, so that the recording is not over before the status is read.
+    hold = lab.machine.folder / "hold"
+    hold.touch()
+    wait = '[ "$n" -le 2 ] || while [ -e "$MACHINE/hold" ]; do sleep 0.05; done\nscore='
+    lab.program.write_text(lab.program.read_text().replace("score=", wait, 1))
     night = lab.start()
     lab.await_boot("2*/night")
     status, errors = lab.run()
@@ -96,7 +113,8 @@ def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
     screen = lab.status().stdout
     # The second boot may have begun.
     assert "1 of 2 boots" in screen or "2 of 2 boots" in screen
-    assert "\nrunning: " in screen
+    assert "running: record: boot the kernels alternately" in screen
+    hold.unlink()
     night.terminate()
     _, errors = night.communicate()
     assert night.returncode == 143
@@ -155,13 +173,16 @@ def test_night_that_cannot_be_added_to_the_history_says_how(lab: Lab) -> None:
     lab.environment = {**lab.machine.environment(), "SCHEDPERF_SSH": "sh -c 'exit 255'"}
     # Three tries of the night, whose last one also tries to add it.
     assert [lab.run()[0] for _ in range(4)] == [75, 75, 75, 75]
+    assert "running: history" not in lab.status().stdout
     assert "not running; next: history: add the night to the history" in lab.status().stdout
-    assert lab.run()[0] != 0
+    status, errors = lab.run()
+    assert status != 0
     (state,) = lab.states()
     assert state["outcome"].startswith("failed in prepare: ssh:root@lab: not reachable")
     [note] = state["notes"]
     assert note.startswith("history: given up: ")
     assert f"schedperf history add --store {lab.out}/history {lab.out}/2" in note
+    assert note in errors
     # A long path is wrapped.
     assert "".join(note.split()) in "".join(lab.status().stdout.split())
 
