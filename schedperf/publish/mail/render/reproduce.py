@@ -4,11 +4,14 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from schedperf.model.rows import Row
 from schedperf.publish.culprit.figures import Evidence
 from schedperf.publish.culprit.record import COMMIT_DIGITS
 from schedperf.publish.culprit.workloads import Command, command_of
 from schedperf.publish.mail.plain import INDENT, PROSE_COLUMNS, cut, spell, wrap
 from schedperf.publish.mail.render.replicates import Replicates, replicates_of
+from schedperf_collectors.contract import format_template
+from schedperf_reports.words.rows import count_of
 
 _LONGEST_COMMAND = 240
 _LONGEST_NAME = 60
@@ -34,9 +37,14 @@ def reproduce(evidence: Evidence) -> list[str]:
     if not line or len(line) > _LONGEST_COMMAND or longest > _LONGEST_NAME:
         why = "is not recorded" if not line else "is too long for a mail; the report has it"
         rest = _rest(command)
-        return wrap(f"Reproduce: {_boots(evidence, known)} run the same benchmark{rest}. Its "
-                    f"command {why}.")  # fmt: skip
-    lines = wrap(f"Reproduce: {_boots(evidence, known)} run{_often(known)}{_rest(command)}:")
+        return wrap(
+            f"Reproduce{_effort(evidence, row)}: {_boots(evidence, known)} run the same "
+            f"benchmark{rest}. Its command {why}."
+        )
+    lines = wrap(
+        f"Reproduce{_effort(evidence, row)}: {_boots(evidence, known)} "
+        f"run{_often(known)}{_rest(command)}:"
+    )
     lines += _break(_pairs(shlex.split(line)))
     # Of others' results, only the name of the benchmark may be known.
     if any(each.host for each in evidence.main_sides):
@@ -65,6 +73,25 @@ def _imported(tool: str, command: Command, evidence: Evidence) -> list[str]:
         f"{name} ran this benchmark, and schedperf imported the results: {what}. Reproduce: run "
         f"that configuration of {name} on {good} and on {bad}, on several boots each."
     )
+
+
+def _effort(evidence: Evidence, row: Row) -> str:
+    """Return how long the recording took: `` (about 12 minutes)``; "" unless all parts are known.
+
+    Of a recording of several benchmarks, only the parts of this one count.
+    """
+    recordings = [each for side in evidence.main.sides for each in side.recordings]
+    own = [each for each in recordings if _workload_of(each.command) == row.workload]
+    minutes = [each.minutes for each in own or recordings]
+    known = [each for each in minutes if each is not None]
+    if not known or len(known) < len(minutes):
+        return ""
+    return f" (about {count_of(max(round(sum(known)), 1), 'minute')})"
+
+
+def _workload_of(command: Sequence[str]) -> str:
+    """Return the workload of a command that recorded, as rows name it."""
+    return format_template(command[[*command, "--"].index("--") + 1 :])
 
 
 def _boots(evidence: Evidence, known: Replicates) -> str:

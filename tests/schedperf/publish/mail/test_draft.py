@@ -550,6 +550,23 @@ def test_what_a_table_of_numbers_does_not_record() -> None:
     assert "None" not in text
 
 
+def test_the_effort_to_reproduce() -> None:
+    recording = Recording(command=("ab",), minutes=6.2, programs=())
+    sides = tuple(make_side(name, recordings=(recording,)) for name in ("base", "new"))
+    text = words_of(drafted(make_evidence(sides=sides)))
+    assert "Reproduce (about 12 minutes): boot 0a2b65c03e9b and" in text
+    unknown = (make_side("base", recordings=(replace(recording, minutes=None),)), sides[1])
+    assert "Reproduce: boot 0a2b65c03e9b and" in words_of(drafted(make_evidence(sides=unknown)))
+
+
+def test_only_the_own_recording_counts_of_several_benchmarks() -> None:
+    workload = make_evidence().headline().workload
+    own = Recording(command=("ab", "--", *workload.split()), minutes=2.0, programs=())
+    other = Recording(command=("ab", "--", "schbench"), minutes=90.0, programs=())
+    sides = tuple(make_side(name, recordings=(own, other)) for name in ("base", "new"))
+    assert "Reproduce (about 4 minutes): boot" in words_of(drafted(make_evidence(sides=sides)))
+
+
 def test_the_version_of_the_program_is_named() -> None:
     program = Program(name="hackbench", version="2.5", sha256="0" * 64)
     recording = Recording(command=("ab",), minutes=6.2, programs=(program,))
