@@ -4,6 +4,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -44,6 +45,7 @@ def command_of(row: Row) -> Command:
     return command_at(row.workload, row.point)
 
 
+@cache
 def command_at(workload: str, where: str) -> Command:
     """Return the command of a workload at a point: ``groups=16``."""
     point = _parse_point(where)
