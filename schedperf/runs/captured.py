@@ -2,7 +2,7 @@
 """Read what a collector captured around each run, the same way for all sides."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -158,3 +158,9 @@ def why_nothing(side: Side, collector: str) -> str:
         if entry.collector == collector and entry.reason:
             return f"{collector} of {side.name}: {entry.reason}"
     return f"no run of {side.name} was recorded with {collector}"
+
+
+def count_notes(side: str, notes: Iterable[str]) -> Iterator[str]:
+    """Yield each note once, with the name of the side and the number of runs that have it."""
+    for note, runs in Counter(notes).items():
+        yield f"{side}: {note}{f' ({runs} runs)' if runs > 1 else ''}"

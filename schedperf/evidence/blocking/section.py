@@ -5,7 +5,6 @@ Times are divided by the operations of the run, and by its time. The functions, 
 with the longest times have rows of their own.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,11 +16,11 @@ from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
 from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
-from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.captured import count_notes, load_captured, why_nothing
 from schedperf.runs.off_cpu import OffCpu, Pause, describe_losses, user_function
 from schedperf.runs.stacks import Durations, Stack
 from schedperf.stats.counted.rates import Measure
-from schedperf.stats.counted.sums import Sums, compare_sums, largest
+from schedperf.stats.counted.sums import Sums, compare_with_first, largest_of_kinds
 
 FOLDER = "bpf_blocking"
 LARGEST_BYTES = 64 << 20
@@ -89,14 +88,21 @@ def analyse_sides(sides: Sequence[SideOf[OffCpu]]) -> Blocking:
     if not any(run.content.pauses for side in sides for run in side.runs):
         raise Absent("no task of the workload was blocked")
     summed = [side.having(_sums) for side in sides]
-    chosen = _choose(summed)
-    base, *others = (
+    ns = [side.having(_ns) for side in summed]
+    chosen = largest_of_kinds(ns, lambda subject: subject.by, MOST_OF_KIND.items(), LEAST_PART)
+    measured = [
         side.having(lambda run: _measures(run.content, chosen[run.key.at])) for side in summed
-    )
-    against: Sequence[SideOf[Sums[Key]] | None] = others or [None]
+    ]
     return Blocking(
         sides=tuple(map(_describe, sides)),
-        rows=tuple(row for new in against for row in _compare(base, new)),
+        rows=tuple(
+            BlockingRow(
+                **each.question.key.subject._asdict(),
+                field=each.question.key.field,
+                **each.as_fields(),
+            )
+            for each in compare_with_first(measured, _order)
+        ),
         notes=tuple(note for side in sides for note in _notes(side)),
     )
 
@@ -132,21 +138,8 @@ def _names(stack: Stack | None) -> Iterator[str]:
             yield frame.function or (f"[{frame.program}]" if frame.program else "[unknown]")
 
 
-def _choose(sides: Sequence[SideOf[_RunSums]]) -> Mapping[Point, frozenset[Subject]]:
-    chosen: dict[Point, frozenset[Subject]] = {}
-    for by, most in MOST_OF_KIND.items():
-        ns = tuple(side.having(lambda run: _ns_by(run.content, by)) for side in sides)  # noqa: B023 # used at once
-        for point, subjects in largest(ns, most, LEAST_PART).items():
-            chosen[point] = chosen.get(point, frozenset()) | frozenset(subjects)
-    return chosen
-
-
-def _ns_by(content: _RunSums, by: By) -> Mapping[Subject, float]:
-    return {
-        subject: float(total.durations.ns)
-        for subject, total in content.sums.items()
-        if subject.by == by
-    }
+def _ns(run: Captured[_RunSums]) -> Mapping[Subject, float]:
+    return {subject: float(total.durations.ns) for subject, total in run.content.sums.items()}
 
 
 def _measures(content: _RunSums, chosen: frozenset[Subject]) -> Sums[Key]:
@@ -166,33 +159,9 @@ def _measures(content: _RunSums, chosen: frozenset[Subject]) -> Sums[Key]:
     return Sums(seconds=content.seconds, sums=sums, statistics=statistics)
 
 
-def _compare(base: SideOf[Sums[Key]], new: SideOf[Sums[Key]] | None) -> list[BlockingRow]:
-    side = base.name if new is None else new.name
-    rates = compare_sums(base, new)
-    # Rows of one size are in the order of their texts.
-    ordered = sorted(
-        ((question, rate) for question, rate in rates.items() if rate.base or rate.new),
-        key=lambda item: (*_order(item[0].key, item[1].base, item[1].new), str(item[0])),
-    )
-    return [
-        BlockingRow(
-            row=f"{side}-{index}",
-            side=side,
-            workload=question.workload,
-            point=question.point,
-            basis=question.basis,
-            **question.key.subject._asdict(),
-            field=question.key.field,
-            **rate.as_fields(),
-        )
-        for index, (question, rate) in enumerate(ordered)
-    ]
-
-
-def _order(key: Key, base: float | None, new: float | None) -> tuple[int, int, float]:
+def _order(key: Key, size: float) -> tuple[int, int, float]:
     # Kinds in their order; of each, blocked times first, the longest first.
     fields: tuple[Field, ...] = ("blocked", "runnable", "times", "p99")
-    size = max(base or 0.0, new or 0.0)
     return list(MOST_OF_KIND).index(key.subject.by), fields.index(key.field), -size
 
 
@@ -210,8 +179,6 @@ def _describe(side: SideOf[OffCpu]) -> BlockingSide:
 
 def _notes(side: SideOf[OffCpu]) -> Iterator[str]:
     yield from side.notes
-    notes = Counter(note for run in side.runs for note in run.content.notes)
-    for note, runs in notes.items():
-        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
+    yield from count_notes(side.name, (note for run in side.runs for note in run.content.notes))
     for note in describe_losses([run.content for run in side.runs]):
         yield f"{side.name}: {note}"

@@ -16,10 +16,10 @@ from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
 from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
-from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.captured import count_notes, load_captured, why_nothing
 from schedperf.runs.stacks import Durations
 from schedperf.stats.counted.rates import Measure
-from schedperf.stats.counted.sums import Sums, compare_sums, largest
+from schedperf.stats.counted.sums import ComparedSum, Sums, compare_with_first, largest
 
 FOLDER = "bpf_locks"
 LARGEST_BYTES = 64 << 20
@@ -79,14 +79,12 @@ def analyse_sides(sides: Sequence[SideOf[LocksCapture]]) -> Locks:
     if not any(run.content.waits for side in sides for run in side.runs):
         raise Absent("no task of the workload waited for a lock of the kernel")
     chosen = _choose(sides)
-    base, *others = (side.having(lambda run: _sums(run, chosen[run.key.at])) for side in sides)
-    against: Sequence[SideOf[Sums[Key]] | None] = others or [None]
-    rows = [row for new in against for row in _compare(base, new)]
+    summed = [side.having(lambda run: _sums(run, chosen[run.key.at])) for side in sides]
     named = {subject.lock for subjects in chosen.values() for subject in subjects}
     seen = {wait.lock for side in sides for run in side.runs for wait in run.content.waits}
     return Locks(
         sides=tuple(map(_describe, sides)),
-        rows=tuple(rows),
+        rows=tuple(map(_row, compare_with_first(summed, _order))),
         left_out=len(seen - named),
         notes=tuple(note for side in sides for note in _notes(side)),
     )
@@ -151,37 +149,22 @@ def _subjects_of(wait: Wait) -> Iterator[Subject]:
     yield Subject(wait.lock, None, wait.functions)
 
 
-def _compare(base: SideOf[Sums[Key]], new: SideOf[Sums[Key]] | None) -> list[LockRow]:
-    side = base.name if new is None else new.name
-    rates = compare_sums(base, new)
-    # Rows of one size are in the order of their texts.
-    ordered = sorted(
-        ((question, rate) for question, rate in rates.items() if rate.base or rate.new),
-        key=lambda item: (*_order(item[0].key, item[1].base, item[1].new), str(item[0])),
+def _row(compared: ComparedSum[Key]) -> LockRow:
+    subject, field = compared.question.key
+    return LockRow(
+        lock=subject.lock.name,
+        named_by=subject.lock.named_by,
+        type=None if subject.lock == ALL else subject.lock.type,
+        node=subject.node,
+        functions=subject.functions,
+        field=field,
+        **compared.as_fields(),
     )
-    return [
-        LockRow(
-            row=f"{side}-{index}",
-            side=side,
-            workload=question.workload,
-            point=question.point,
-            basis=question.basis,
-            lock=question.key.subject.lock.name,
-            named_by=question.key.subject.lock.named_by,
-            type=None if question.key.subject.lock == ALL else question.key.subject.lock.type,
-            node=question.key.subject.node,
-            functions=question.key.subject.functions,
-            field=question.key.field,
-            **rate.as_fields(),
-        )
-        for index, (question, rate) in enumerate(ordered)
-    ]
 
 
-def _order(key: Key, base: float | None, new: float | None) -> tuple[bool, bool, bool, str, float]:
+def _order(key: Key, size: float) -> tuple[bool, bool, bool, str, float]:
     # All locks first, then locks, nodes and stacks; of each, the largest first.
     subject = key.subject
-    size = max(abs(value) for value in (base or 0.0, new or 0.0))
     fields = ("wait time", "waits", "p99")
     return (
         bool(subject.functions),
@@ -208,5 +191,4 @@ def _notes(side: SideOf[LocksCapture]) -> Iterator[str]:
     for run in side.runs:
         lost.update(run.content.lost)
     notes += [f"events lost: {count} ({name})" for name, count in lost.items() if count]
-    for note, runs in Counter(notes).items():
-        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
+    yield from count_notes(side.name, notes)

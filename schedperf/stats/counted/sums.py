@@ -4,8 +4,8 @@
 The collector saw all events of a run, so a name without events has the sum 0 there.
 """
 
-from collections.abc import Hashable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -27,6 +27,30 @@ class Sums(Struct, Generic[Key], frozen=True, kw_only=True):
     seconds: float
     sums: Mapping[Key, Measure]
     statistics: Mapping[Key, Measure] = {}
+
+
+class ComparedSum(Struct, Generic[Key], frozen=True, kw_only=True):
+    """A row of a comparison.
+
+    :param row: its name, of the side and its place
+    :param side: name of the new side, or of a single one
+    """
+
+    row: str
+    side: str
+    question: Question[Key]
+    rate: Rate
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the fields of a row that are the same in all kinds of evidence."""
+        return {
+            "row": self.row,
+            "side": self.side,
+            "workload": self.question.workload,
+            "point": self.question.point,
+            "basis": self.question.basis,
+            **self.rate.as_fields(),
+        }
 
 
 def compare_sums(
@@ -52,6 +76,55 @@ def compare_sums(
         }
 
     return compare_rates(base.having(measures), None if new is None else new.having(measures))
+
+
+def compare_with_first(
+    sides: Iterable[SideOf[Sums[Key]]], order: Callable[[Key, float], tuple[Any, ...]]
+) -> Iterator[ComparedSum[Key]]:
+    """Yield what is not 0 on both sides: each side compared with the first, or a single side.
+
+    :param order: returns the place of a key among those of a side; it is given the larger value
+    """
+    base, *others = sides
+    against: Sequence[SideOf[Sums[Key]] | None] = others or [None]
+    for new in against:
+        name = base.name if new is None else new.name
+        rates = compare_sums(base, new).items()
+        # Rows of one size are in the order of their texts.
+        ordered = sorted(
+            ((question, rate) for question, rate in rates if rate.base or rate.new),
+            key=lambda item: (*order(item[0].key, _size(item[1])), str(item[0])),
+        )
+        for index, (question, rate) in enumerate(ordered):
+            yield ComparedSum(row=f"{name}-{index}", side=name, question=question, rate=rate)
+
+
+def _size(rate: Rate) -> float:
+    return max(rate.base or 0.0, rate.new or 0.0)
+
+
+def largest_of_kinds(
+    sides: Iterable[SideOf[Mapping[Key, float]]],
+    kind_of: Callable[[Key], str],
+    most: Iterable[tuple[str, int]],
+    least_part: float = 0.0,
+) -> dict[tuple[str, str], frozenset[Key]]:
+    """Return the keys of each point with the largest sums of each kind.
+
+    :param most: kinds, each with its number of keys per point
+    :param least_part: smallest part of the sum of all keys of the kind
+    """
+    chosen: dict[tuple[str, str], frozenset[Key]] = {}
+    for kind, number in most:
+
+        def of_kind(run: Captured[Mapping[Key, float]], kind: str = kind) -> Mapping[Key, float]:
+            return {key: value for key, value in run.content.items() if kind_of(key) == kind}
+
+        for point, keys in largest(
+            tuple(side.having(of_kind) for side in sides), number, least_part
+        ).items():
+            chosen[point] = chosen.get(point, frozenset()) | frozenset(keys)
+    return chosen
 
 
 def largest(
