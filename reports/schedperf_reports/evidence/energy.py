@@ -10,7 +10,6 @@ from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Column, Text
 from schedperf_reports.rates.cells import (
     MEANS,
-    explain_gaps,
     gather_twins,
     lead,
     state_of,
@@ -70,8 +69,7 @@ def energy(comparison: Comparison) -> Iterator[Block]:
             gather_twins(rows),
             key=lambda shown: (shown.row.row not in first, ORDER.index(shown.row.basis)),
         )
-        yield RATES.table(titled(subject, "energy"), ordered, limit=MOST_ROWS, least=MOST_ROWS)
-        yield from explain_gaps([shown.row for shown in ordered[:MOST_ROWS]])
+        yield from RATES.blocks(titled(subject, "energy"), ordered, MOST_ROWS)
     if data.rows:
         yield Text(text=f"{DIRECTION}; {MEANS}", tone="muted")
         yield Text(text=OVERLAP, tone="muted")

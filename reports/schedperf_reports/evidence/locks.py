@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Report waits for locks of the kernel: by lock, by node and by the functions that wait."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from schedperf.evidence.locks.record import LockRow, Locks, LocksSide
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Column, Text
-from schedperf_reports.rates.cells import MEANS, explain_gaps, gather_twins, lead, state_of
+from schedperf_reports.rates.cells import MEANS, gather_twins, lead, state_of
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -55,18 +55,12 @@ def locks(comparison: Comparison) -> Iterator[Block]:
             ("waits by function", [row for row in rows if row.functions]),
         ):
             if chosen:
-                yield from _table(titled(subject, title), chosen)
+                yield from RATES.blocks(titled(subject, title), gather_twins(chosen), MOST_ROWS)
     yield Text(text=f"waits of the workload's tasks; {DIRECTION}; {MEANS}", tone="muted")
     if data.left_out:
         text = f"{count_of(data.left_out, 'lock')} with shorter waits: only in the sum of all locks"
         yield Text(text=text, tone="muted")
     yield from notes_below(merge_sides(data.notes))
-
-
-def _table(title: str, rows: Sequence[LockRow]) -> Iterator[Block]:
-    shown = gather_twins(rows)
-    yield RATES.table(title, shown, limit=MOST_ROWS, least=MOST_ROWS)
-    yield from explain_gaps([each.row for each in shown[:MOST_ROWS]])
 
 
 def _describe_side(side: LocksSide) -> str:

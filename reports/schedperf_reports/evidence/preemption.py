@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Report where the workload's tasks were preempted, by whom, and how long they then waited."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from schedperf.evidence.preemption.record import By, Preemption, PreemptionRow, PreemptionSide
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Column, Text
-from schedperf_reports.rates.cells import MEANS, explain_gaps, gather_twins, lead, state_of
+from schedperf_reports.rates.cells import MEANS, gather_twins, lead, state_of
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -50,15 +50,9 @@ def preemption(comparison: Comparison) -> Iterator[Block]:
             kinds = (by, "all") if by == "place" else (by,)
             chosen = [row for row in rows if row.by in kinds]
             if chosen:
-                yield from _table(titled(subject, title), chosen)
+                yield from RATES.blocks(titled(subject, title), gather_twins(chosen), MOST_ROWS)
     yield Text(text=f"preemptions of the workload's tasks; {DIRECTION}; {MEANS}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
-
-
-def _table(title: str, rows: Sequence[PreemptionRow]) -> Iterator[Block]:
-    shown = gather_twins(rows)
-    yield RATES.table(title, shown, limit=MOST_ROWS, least=MOST_ROWS)
-    yield from explain_gaps([each.row for each in shown[:MOST_ROWS]])
 
 
 def _describe_side(side: PreemptionSide) -> str:

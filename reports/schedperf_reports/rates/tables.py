@@ -22,6 +22,7 @@ from schedperf_reports.rates.cells import (
     compared_cells,
     compared_columns,
     describe_rate,
+    explain_gaps,
     is_invalid,
     move_n_to_caption,
     per_cell,
@@ -91,6 +92,14 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
             details=tuple(map(self._details, shown)),
         )
         return move_n_to_caption(table)
+
+    def blocks(self, subject: str, rows: Sequence[Shown[Row]], most: int) -> Iterator[Block]:
+        """Yield the table, and why its first rows lack an interval.
+
+        :param most: number of rows that a terminal shows
+        """
+        yield self.table(subject, rows, limit=most, least=most)
+        yield from explain_gaps([each.row for each in rows[:most]])
 
     def _details(self, shown: Shown[Row]) -> tuple[Block, ...]:
         row = shown.row
