@@ -166,24 +166,10 @@ SEC("tp_btf/contention_begin") int contention_begin_btf(const u64 *ctx)
     return 0;
 }
 
-INLINE struct durations *find_lock(struct lock_key *key)
-{
-    struct durations *found = map_lookup(&locks, key);
-    u32 first = 0;
-    void *zero;
-
-    if (found)
-        return found;
-    zero = map_lookup(&zeros, &first);
-    if (zero)
-        map_update(&locks, key, zero, UPDATE_NOEXIST);
-    return map_lookup(&locks, key);
-}
-
 INLINE void end_wait(struct wait *wait)
 {
     u64 now_ns = ktime_get_ns();
-    struct durations *to = find_lock(&wait->key);
+    struct durations *to = find_or_add(&locks, &zeros, &wait->key);
     struct facts *fact;
 
     if (to) {

@@ -172,20 +172,6 @@ INLINE void on_leave(const u64 *ctx, struct task_struct *prev, struct task_struc
         fact->full++;
 }
 
-INLINE struct off_cpu *find_place(struct off_key *key)
-{
-    struct off_cpu *found = map_lookup(&places, key);
-    u32 first = 0;
-    void *zero;
-
-    if (found)
-        return found;
-    zero = map_lookup(&zeros, &first);
-    if (zero)
-        map_update(&places, key, zero, UPDATE_NOEXIST);
-    return map_lookup(&places, key);
-}
-
 INLINE void on_arrival(struct task_struct *next)
 {
     u32 pid = next->pid;
@@ -208,7 +194,7 @@ INLINE void on_arrival(struct task_struct *next)
         fact->shorter++;
         fact->shorter_ns += ns;
     } else {
-        place = find_place(&pause->key);
+        place = find_or_add(&places, &zeros, &pause->key);
         if (place) {
             add_duration(&place->durations, ns);
             if (pause->woken_ns && now_ns > pause->woken_ns)

@@ -186,6 +186,20 @@ INLINE u32 bin_of(u64 ns)
     return bin < BINS ? bin : BINS - 1;
 }
 
+/* The entry of a map, which is added with zeros if it is not there; NULL if the map is full. */
+INLINE void *find_or_add(void *map, void *zeros, const void *key)
+{
+    void *found = map_lookup(map, key), *zero;
+    u32 first = 0;
+
+    if (found)
+        return found;
+    zero = map_lookup(zeros, &first);
+    if (zero)
+        map_update(map, key, zero, UPDATE_NOEXIST);
+    return map_lookup(map, key);
+}
+
 struct durations {
     u64 count;
     u64 ns;
