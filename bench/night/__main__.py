@@ -9,7 +9,7 @@ the jobs slower, and thus also the newest commit, which the night compares with 
 
 A systemd timer starts the night. It records both jobs in the same boots, suspects the slower one,
 retests it on other boots, names the commit, publishes it, and drafts a mail, which is held because
-the timings come from an emulator. The revert waits, since there is no copy left for its kernel.
+the timings come from an emulator. The revert waits: all copies of the kernel are used.
 Meanwhile, the night's process is killed while it records, the power of the target is cut in the
 retest, and that of the controller in the bisection.
 """

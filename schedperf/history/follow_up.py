@@ -33,7 +33,7 @@ REVERTED = "revert_tested"
 
 
 def missing_requests(history: History) -> list[Requested]:
-    """Return the requests that steps need and nobody has made.
+    """Return the requests that steps need and that were not made yet.
 
     A request that failed is made again, three times at most; one that was cancelled is not.
 

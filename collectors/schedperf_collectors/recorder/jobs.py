@@ -243,7 +243,7 @@ def _are_words(value: Any) -> bool:
 
 
 def _is_text(word: str) -> bool:
-    # JSON can contain lone surrogates, which are no arguments of a program.
+    # JSON can contain lone surrogates, which no program can be given.
     return not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 

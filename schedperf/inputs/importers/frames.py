@@ -32,7 +32,7 @@ MOST_FRAMES = 5_000_000
 # Longest line, and lines above the header: system and version.
 LONGEST_LINE = 10_000
 MOST_HEAD_LINES = 20
-# Frame times of an hour are no frames.
+# Longer ones are errors of the log.
 LONGEST_FRAME_S = 3600.0
 FEWEST_FRAMES = 10
 # Fewest frames of which 1% and 0.1% are at least one.
