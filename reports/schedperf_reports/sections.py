@@ -48,6 +48,8 @@ SHORT_TITLES: Mapping[str, str] = {"memory": "Memory", "environment": "Environme
 # Printed above a section whose tests treat runs as independent, although each side has one boot.
 ONE_BOOT = "one boot per side: tests in this section do not include boot-to-boot variance"
 
+# Fewer words at the start of two reasons are shared by chance.
+FEWEST_SHARED_WORDS = 4
 # Sort order after all others of the chapter.
 ABSENT_ORDER = 1000
 
@@ -235,13 +237,24 @@ def record_of(comparison: Comparison, kind: type[Data]) -> Data | Text:
 
 def _list_absent(absent: Sequence[ReportSection], comparison: Comparison) -> Iterator[Block]:
     titles: dict[str, list[str]] = {}
+    ends: dict[str, list[str]] = {}
     for section in absent:
         outcome = comparison.sections.get(section.name)
-        reason = None if outcome is None else outcome.reason
-        titles.setdefault(reason or "not analysed", []).append(section.title)
+        start, end = _split_reason((outcome and outcome.reason) or "not analysed")
+        titles.setdefault(start, []).append(section.title)
+        ends.setdefault(start, []).append(end)
     # Titles contain commas.
-    lines = [f"{'; '.join(names)}: {reason}" for reason, names in titles.items()]
+    lines = [
+        f"{'; '.join(names)}: {start}{', '.join(dict.fromkeys(ends[start]))}"
+        for start, names in titles.items()
+    ]
     if len(lines) == 1:
         yield Text(text=lines[0], tone="muted")
     else:
         yield Items(items=tuple(Item(text=line, tone="muted") for line in lines))
+
+
+def _split_reason(reason: str) -> tuple[str, str]:
+    # Reasons that differ in the last word, which is the name of a collector, share a line.
+    start, end = reason[: reason.rfind(" ") + 1], reason[reason.rfind(" ") + 1 :]
+    return (start, end) if start.count(" ") >= FEWEST_SHARED_WORDS else (reason, "")

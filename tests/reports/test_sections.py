@@ -69,6 +69,22 @@ def test_absent_analyses_are_one_list_at_the_end_of_their_chapter(make_compariso
     ]
 
 
+def test_reasons_that_name_collectors_share_a_line(make_comparison: Make) -> None:
+    analyses = ("pelt", "placement", "energy")
+    sections = {
+        name: section("absent", f"no run of base was recorded with {name}") for name in analyses
+    }
+    sections["locks"] = section("absent", "locks of base: no BTF")
+    comparison = make_comparison(sections=sections | {"c2c": section("absent", "no samples")})
+    [absent] = [one for one in shown_sections(comparison) if one.name == "absent-scheduler"]
+    [listed] = absent.describe(comparison)
+    assert isinstance(listed, Items)
+    texts = [item.text for item in listed.items]
+    shared = "Task placement; PELT updates; Energy: no run of base was recorded with "
+    assert f"{shared}placement, pelt, energy" in texts
+    assert "Kernel locks: locks of base: no BTF" in texts
+
+
 def test_one_reason_for_all_is_one_line(make_comparison: Make) -> None:
     comparison = make_comparison(sections={})
     [absent] = [one for one in shown_sections(comparison) if one.name == "absent-memory"]

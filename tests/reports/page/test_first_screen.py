@@ -323,7 +323,8 @@ def test_the_first_screen_of_an_example_answers_each_question(
     )
     assert screen.comparable is True
     assert screen.limits == "smallest detectable change 15.3% (80% power)"
-    assert "PELT updates" in screen.unseen
+    unseen = "Latency, Scheduler statistics, Task placement, Preemption and 5 more"
+    assert screen.unseen == unseen
     assert {cell.title: cell.text for cell in screen.cells} == {
         "Benchmarks": "1 of 1 worse",
         "Latency": "not measured",

@@ -70,6 +70,8 @@ GLANCED = ("benchmarks", "latency", "scheduler", "profile", "memory", "environme
 LONGEST_WORKLOAD = 60
 # Maximum length of a reason that is printed beside a step.
 LONGEST_REASON = 60
+# Maximum number of chapters and analyses without data that are listed by name.
+MOST_ABSENT = 4
 RECORDS = "schedperf rerun "
 # Short forms of the verdicts.
 RESULTS: Mapping[Verdict, str] = {
@@ -424,7 +426,9 @@ def _unseen(comparison: Comparison) -> str:
         for each in comparison.findings
         if each.bearing == "unseen" and each.rule != "hotter_symbols"
     ]
-    parts = [", ".join(absent)] if absent else []
+    more = len(absent) - MOST_ABSENT
+    names = ", ".join(absent[:MOST_ABSENT]) + (f" and {more} more" if more > 0 else "")
+    parts = [names] if absent else []
     return "; ".join((*parts, *dict.fromkeys(clauses)))
 
 
