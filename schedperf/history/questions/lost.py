@@ -158,15 +158,20 @@ def _followed(
         for one in same & newest.keys()
         if newest[one] < max(newest[other] for other in same & newest.keys())
     }
-    end = _day_of(last)
     return [
         each
         for each in dated
-        if each.machine_class not in earlier
-        and end is not None
-        and (day := _day_of(measured[each.key].last)) is not None
-        and end - day < _ENDED_DAYS
+        if each.machine_class not in earlier and is_followed(measured[each.key].last, last)
     ]
+
+
+def is_followed(result: str, night: str | None) -> bool:
+    """Return whether a series with its last result on a date is still measured in a night.
+
+    :param night: date; None if no night has a result
+    """
+    days = _day_of(result), _day_of(night)
+    return days[0] is not None and days[1] is not None and days[1] - days[0] < _ENDED_DAYS
 
 
 def _find(

@@ -6,6 +6,7 @@ The nights of all series are computed at once, as arrays, because a lab has thou
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -26,7 +27,7 @@ from schedperf.history.questions.records import Series
 from schedperf.history.questions.watched import read_services, to_watched
 from schedperf.history.store.nights import NIGHTS_OF_A_DATE
 from schedperf.history.store.reading import PARSER
-from schedperf.history.store.tables import NIGHT, NIGHT_RUN, SERIES, WATCHED
+from schedperf.history.store.tables import NIGHT, NIGHT_RUN, RESULT, SERIES, WATCHED
 from schedperf.history.watch.nights import watch_series
 from schedperf.model.verdict import CONFIDENCE, MARGIN
 
@@ -123,8 +124,19 @@ class NightOfSeries(NamedTuple):
     result: NightResult
 
 
-def read_night_marks(history: History) -> Mapping[str, str]:
-    """Return a text for each date, which is another one after most changes of its rows.
+class NightMark(Struct, frozen=True, kw_only=True):
+    """What is known of all rows of a date.
+
+    :param text: another one after most changes of the rows
+    :param machines: classes of the machines that have a result
+    """
+
+    text: str
+    machines: AbstractSet[str]
+
+
+def read_night_marks(history: History) -> Mapping[str, NightMark]:
+    """Return a mark of each date, the oldest first.
 
     Nights without a date are left out.
 
@@ -133,14 +145,24 @@ def read_night_marks(history: History) -> Mapping[str, str]:
     day = func.substr(NIGHT.c.night, 1, _DATE)
     sums = [func.sum(NIGHT.c[name]) for name in ("new", "reference", "new_sd", "new_boots")]
     query = (
-        select(day, func.count(), func.count(NIGHT.c.new), *sums)
+        select(day, RESULT.c.machine_class, func.count(NIGHT.c.new), func.count(), *sums)
+        .join(SERIES, SERIES.c.id == NIGHT.c.series_id)
+        .join(RESULT, RESULT.c.id == SERIES.c.result_id)
         .where(NIGHT.c.position >= _FIRST_DATE)
-        .group_by(day)
-        .order_by(day)
+        .group_by(day, RESULT.c.machine_class)
+        .order_by(day, RESULT.c.machine_class)
     )
     with history.database.transaction() as connection:
         rows = connection.execute(query).all()
-    return {row[0]: " ".join(map(repr, row[1:])) for row in rows if _DATE_TEXT.fullmatch(row[0])}
+    marks = {}
+    for date, of_date in groupby(rows, key=itemgetter(0)):
+        of_machines = [*of_date]
+        if _DATE_TEXT.fullmatch(date):
+            marks[date] = NightMark(
+                text="\n".join(" ".join(map(repr, row[1:])) for row in of_machines),
+                machines={row[1] for row in of_machines if row[2]},
+            )
+    return marks
 
 
 def read_nights(history: History, dates: Sequence[str]) -> Mapping[str, list[NightOfSeries]]:

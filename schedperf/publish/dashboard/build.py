@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, ValidationError, json
 
 from schedperf.history.questions.history import History, open_history
-from schedperf.history.questions.recent import Recent, read_night_marks, read_nights
+from schedperf.history.questions.recent import Recent, read_nights
 from schedperf.history.questions.records import Series
 from schedperf.history.store.directory import is_url, open_directory
 from schedperf.publish.dashboard.decisions import draw_decisions
@@ -93,7 +93,7 @@ def publish_lab(
             f"{version_of_pages()}\n{is_private}\n{named}".encode()
         ).hexdigest()
         state = _read_state(out / STATE)
-        marks = _marks(history, lab)
+        marks = _marks(lab)
         kept = {*marks} if state.version == version else set()
         kept = {each for each in kept if state.nights.get(each) == marks[each] and _has(out, each)}
         site.claim(is_private=is_private, lab=True)
@@ -131,17 +131,17 @@ def _has(out: Path, night: str) -> bool:
     return (out / f"n/{night}.html").is_file()
 
 
-def _marks(history: History, lab: Lab) -> Mapping[str, str]:
+def _marks(lab: Lab) -> Mapping[str, str]:
     """Return what the page of each night is drawn from, as a short text."""
     outcomes: dict[str, list[str]] = {}
     for each in lab.outcomes:
         outcomes.setdefault(each.night[:10], []).append(f"{each.machine} {each.job} {each.outcome}")
-    marks = read_night_marks(history)
     return {
         night: hashlib.sha256(
-            f"{marks.get(night)}{sorted(outcomes.get(night, ()))}".encode()
+            f"{lab.night_marks.get(night)}{lab.missing.get(night)}"
+            f"{sorted(outcomes.get(night, ()))}".encode()
         ).hexdigest()[:16]
-        for night in sorted({*marks, *outcomes})
+        for night in sorted({*lab.night_marks, *outcomes})
     }
 
 
@@ -164,7 +164,10 @@ def _draw(
     results = read_nights(history, nights)
     for night in nights:
         of_night = [each for each in results[night] if each.key in lab.shown_series]
-        yield f"n/{night}.html", draw_night(night, of_night, lab, shown, frame)
+        yield (
+            f"n/{night}.html",
+            draw_night(night, of_night, lab, shown, frame),
+        )
     yield "decisions.html", draw_decisions(lab, frame)
     yield "index.html", draw_index(lab, shown, frame)
     yield from write_search(lab).items()

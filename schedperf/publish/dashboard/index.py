@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the first page: the state of the lab in one sentence, open steps, and all machines."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from schedperf.history.questions.recent import NightResult, Recent
 from schedperf.history.questions.records import Step
+from schedperf.history.states import STATES, is_open
 from schedperf.publish.dashboard.chart import CLASSES
 from schedperf.publish.dashboard.frame import Frame
 from schedperf.publish.dashboard.lab import Lab, describe_result, short
@@ -84,6 +86,7 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
         lab=lab,
         night=shown.text(lab.all_lost.night.night or "no night"),
         sentence=[*_sentence(lab, open_rows)],
+        news=_describe_news(lab, open_rows),
         kernels=[*_kernels(lab, matrices)],
         open_rows=open_rows,
         matrices=matrices,
@@ -118,6 +121,24 @@ def _sentence(lab: Lab, rows: Sequence[OpenRow]) -> Iterator[tuple[str, str]]:
     yield ("worse" if lost.series else ""), f"{len(lost.series)} of {lost.followed} series lost"
     if lost.machines:
         yield "worse", f"{_count(len(lost.machines), 'machine')} without a result"
+
+
+def _describe_news(lab: Lab, rows: Iterable[OpenRow]) -> str:
+    """Return what was decided since the last night, of open causes and of closed steps."""
+    causes = Counter(row.state for row in rows if row.is_new)
+    closed = Counter(
+        each.step.state
+        for each in lab.all_steps
+        if not is_open(each.step.state)
+        and any(lab.is_since_last_night(one.at) for one in lab.decisions.get(each.step.id, ())[-1:])
+    )
+    counts = (("cause", causes), ("step", closed))
+    parts = [
+        f"{_count(number, noun)} {state}"
+        for noun, states in counts
+        for state, number in sorted(states.items(), key=lambda each: STATES.index(each[0]))
+    ]
+    return ", ".join(parts) or "nothing"
 
 
 def _count(number: int, noun: str) -> str:

@@ -16,9 +16,15 @@ from schedperf.history.periods import Change
 from schedperf.history.questions.causes import find_causes
 from schedperf.history.questions.history import History
 from schedperf.history.questions.listing import SeriesStep, list_steps
-from schedperf.history.questions.lost import Lost, LostSeries, read_lost
+from schedperf.history.questions.lost import Lost, LostSeries, is_followed, read_lost
 from schedperf.history.questions.open_steps import OpenStep, describe_open
-from schedperf.history.questions.recent import Recent, read_changes, read_recent
+from schedperf.history.questions.recent import (
+    NightMark,
+    Recent,
+    read_changes,
+    read_night_marks,
+    read_recent,
+)
 from schedperf.history.questions.records import Series, Step, StepChange
 from schedperf.history.states import is_open
 from schedperf.history.store.tables import INPUT, NIGHT_RUN, REQUEST, SERVICE, STEP_CHANGE
@@ -43,6 +49,16 @@ class Machine(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+
+
+class Missing(Struct, frozen=True, kw_only=True):
+    """A machine without a result in a night.
+
+    :param last: date of its last result before
+    """
+
+    machine: Machine
+    last: str
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -74,6 +90,8 @@ class Lab(Struct, frozen=True, kw_only=True):
     :param lost: by key of the series
     :param shown_series: redacted, by key
     :param shown_revisions: redacted names of the kernels of the last nights
+    :param night_marks: what is known of all rows of each date, as a text
+    :param missing: the machines without a result in each night
     :param requests: what is requested for each step
     :param records: the published first bad commits, the newest data first
     :param of_step: the published record of each step that has one
@@ -92,6 +110,8 @@ class Lab(Struct, frozen=True, kw_only=True):
     lost: Mapping[str, LostSeries]
     all_lost: Lost
     outcomes: tuple[Outcome, ...]
+    night_marks: Mapping[str, str]
+    missing: Mapping[str, tuple[Missing, ...]]
     services: tuple[tuple[str, str, str], ...]
     kernels: Mapping[str, Kernel]
     requests: Mapping[str, str]
@@ -102,6 +122,11 @@ class Lab(Struct, frozen=True, kw_only=True):
     def open(self) -> Iterator[OpenStep]:
         """Yield all open steps."""
         return chain.from_iterable(self.open_causes)
+
+    def is_since_last_night(self, date: str) -> bool:
+        """Return whether a date is that of the last night of the lab, or later."""
+        night = self.all_lost.night.night
+        return bool(night and date >= night)
 
     def step_of(self, series: Series) -> Step | None:
         """Return the last open step of a series; None without one."""
@@ -140,12 +165,14 @@ def read_lab(
     records = _records_of(entries)
     shown_series = {each.series.key: shown.record(each.series) for each in found}
     revisions = {night.revision for each in found for night in each.nights if night.revision}
+    machines = _name_machines([each.series for each in found], shown)
+    marks = read_night_marks(history)
     return Lab(
         today=today,
         series=tuple(replace(each, series=shown_series[each.series.key]) for each in found),
         shown_series=shown_series,
         shown_revisions={each: shown.text(each) for each in revisions},
-        machines=_name_machines([each.series for each in found], shown),
+        machines=machines,
         steps=_by_series([shown.record(each.step) for each in all_steps], all_steps),
         all_steps=tuple(map(shown.record, all_steps)),
         decisions=_read_decisions(history, shown, {each.step.id for each in all_steps}),
@@ -157,6 +184,8 @@ def read_lab(
         lost={each.series.key: shown.record(each) for each in lost.series},
         all_lost=shown.record(lost),
         outcomes=_read_outcomes(history, shown),
+        night_marks={date: mark.text for date, mark in marks.items()},
+        missing=_find_missing(marks, machines.values()),
         services=_read_services(history, shown),
         kernels=_read_kernels(history, shown, without_trees),
         requests=_read_requests(history),
@@ -233,6 +262,35 @@ def _name_machines(series: Sequence[Series], shown: Shown) -> Mapping[str, Machi
         for each, name in names.items()
     }
     return {each.key: machines[each.machine_class] for each in series}
+
+
+def _find_missing(
+    marks: Mapping[str, NightMark], machines: Iterable[Machine]
+) -> Mapping[str, tuple[Missing, ...]]:
+    """Return the machines without a result in each night.
+
+    A machine is not measured any more after 90 nights without a result, or under another class.
+
+    :param marks: of each date, the oldest first
+    :param machines: those that the site shows
+    """
+    shown = {each.id: each for each in machines}
+    last: dict[str, str] = {}
+    missing: dict[str, tuple[Missing, ...]] = {}
+    for night, mark in marks.items():
+        measured = {machine_id(each) for each in mark.machines} & shown.keys()
+        names = {_without_class(shown[each]) for each in measured}
+        last |= dict.fromkeys(measured, night)
+        missing[night] = tuple(
+            Missing(machine=shown[each], last=before)
+            for each, before in sorted(last.items(), key=lambda item: shown[item[0]].name)
+            if _without_class(shown[each]) not in names and is_followed(before, night)
+        )
+    return missing
+
+
+def _without_class(machine: Machine) -> str:
+    return machine.name.partition(" (")[0]
 
 
 def _read_decisions(

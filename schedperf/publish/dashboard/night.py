@@ -30,6 +30,7 @@ def draw_night(
         date=date,
         rows=rows,
         counts=[(word, number) for word, number in counts.items() if number],
+        missing=lab.missing.get(date, ()),
         outcomes=[each for each in lab.outcomes if each.night[: len(date)] == date],
     )
 

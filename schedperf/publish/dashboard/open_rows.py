@@ -34,7 +34,7 @@ class OpenRow(Struct, frozen=True, kw_only=True):
     """Open steps of one cause; the size is that of the largest one on a machine that has results.
 
     :param is_gone: whether none of the steps is there in the last nights
-
+    :param is_new: whether it got its state in the last night, or since
     :param direction: "worse" if a step is worse
     :param state: the state of the step about which most is known
     :param machine: of the largest step
@@ -46,6 +46,7 @@ class OpenRow(Struct, frozen=True, kw_only=True):
 
     direction: str
     is_gone: bool
+    is_new: bool
     tree: str
     since: str
     nights: int
@@ -95,12 +96,14 @@ def _row(
         results.setdefault(describe_result(each.found.series), each.found.series.key)
     first = min(steps, key=lambda each: each.found.step.position)
     is_gone = all(each.is_gone for each in steps)
+    state_since = decisions[-1].at[:_DATE] if decisions else ""
     kernels = ""
     if first.before and first.first:
         kernels = f"{shown.text(short(first.before))}..{shown.text(short(first.first))}"
     return OpenRow(
         direction=direction,
         is_gone=is_gone,
+        is_new=lab.is_since_last_night(state_since),
         tree=series.tree,
         since=first.found.step.night[:_DATE],
         nights=max(each.nights for each in steps),
@@ -117,7 +120,7 @@ def _row(
         kernels=kernels,
         record=next(filter(None, (lab.of_step.get(each.found.step.id) for each in steps)), None),
         state=known.state,
-        state_since=decisions[-1].at[:_DATE] if decisions else "",
+        state_since=state_since,
         request=next(filter(None, (lab.request_of(each.found.step) for each in steps)), ""),
         sparkline=draw_sparkline(recent[series.key]),
     )

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from schedperf.cli import main
 from schedperf.history.decide import decide_step
 from schedperf.history.questions.history import open_history
 from schedperf.history.store.directory import Directory
+from schedperf.history.store.tables import STEP_CHANGE
 from schedperf.model.errors import InputError
 from schedperf.publish.dashboard.build import Built, publish_lab
 from tests.labs import Shape, add_input, add_nights, key_of, make_lab, night_of, revision_of
@@ -74,7 +76,8 @@ def test_the_first_page_answers_what_is_open_where_and_what_is_lost(
     assert "m00, m01: yes" in text
     assert "m02: lost" in text
     assert f"{revision_of(49)[:12]}..{revision_of(50)[:12]}" in text
-    assert "reproduced since" in text
+    assert re.search(r"reproduced since \S+ new", text)
+    assert "New in this night: 1 cause reproduced." in text
     assert f"last result {night_of(56)}, 3 nights ago" in text
     assert text.count("sees 1.") == 3
     assert pages["index.html"].count(b'class="cell lost"') == 3
@@ -86,6 +89,24 @@ def test_a_lab_that_is_silent_says_so(store: Directory, tmp_path: Path) -> None:
     publish(store, tmp_path / "site", today=date.fromisoformat(night_of(63)))
     text = text_of((tmp_path / "site/index.html").read_bytes())
     assert f"No night of the lab has a result since {night_of(59)}, 4 days before" in text
+
+
+def test_what_was_decided_before_the_last_night_is_not_new(tmp_path: Path) -> None:
+    shape = Shape(machines=2, results=1, nights=50, step=40)
+    directory = make_lab(tmp_path / "history", shape)
+    with open_history(directory.folder) as history:
+        accepted, opened = history.steps()
+    decide_step(directory, accepted.id, "accepted", reason="wanted", by="bob", say=print)
+    publish(directory, tmp_path / "site")
+    text = text_of((tmp_path / "site/index.html").read_bytes())
+    assert "New in this night: 1 cause suspected, 1 step accepted." in text
+    with directory.database().transaction() as connection:
+        connection.execute(update(STEP_CHANGE).values(at=f"{night_of(48)}T23:59:59+00:00"))
+    publish(directory, tmp_path / "site")
+    text = text_of((tmp_path / "site/index.html").read_bytes())
+    assert opened.state == "suspected"
+    assert f"suspected since {night_of(48)}" in text
+    assert "New in this night: nothing." in text
 
 
 def test_the_page_of_a_series_has_its_nights_noise_step_and_decisions(
@@ -116,6 +137,8 @@ def test_machines_nights_and_decisions_have_pages(pages: dict[str, bytes]) -> No
     night = text_of(pages[f"n/{night_of(59)}.html"])
     assert "6 results: 2 worse, 4 no change." in night
     assert "m02 hackbench no result: did not boot" in night
+    assert f"Without a result: m02 (last {night_of(56)})." in night
+    assert "Without a result" not in text_of(pages[f"n/{night_of(56)}.html"])
     assert f"n/{night_of(0)}.html" in pages
     decisions = text_of(pages["decisions.html"])
     assert "4 decisions about 3 steps." in decisions
