@@ -4,7 +4,7 @@
 A controller and its target run under QEMU, with a real boot loader, and are set up as docs/night.md
 describes, with one tree and two jobs. The tree has four commits. No kernel can be built in an
 emulated guest in this time: each commit gets a copy of the target's first kernel, with a release
-and a build id of its own. One commit adds slub_debug to the kernel command line, which makes one of
+and a build id of its own. One commit adds tracing to the kernel command line, which makes one of
 the jobs slower, and thus also the newest commit, which the night compares with the first.
 
 A systemd timer starts the night. It records both jobs in the same boots, suspects the slower one,
@@ -129,7 +129,7 @@ def check(lab: Lab, say: Say) -> None:
         raise Wrong(f"{state['outcome']}; {'; '.join(given_up)}; {lab.log()}")
     steps = lab.run(f"schedperf history sql --store {NIGHTS}/history '{_STEPS}'")
     print(steps)
-    if "Check each new object" not in steps:
+    if "Trace each new page" not in steps:
         raise Wrong("the slow commit is not named")
     if not lab.run(f"ls -d {NIGHTS}/pages/r/*/index.html").startswith("/root"):
         raise Wrong("no page of the record")
