@@ -8,18 +8,21 @@ again only if their rows have changed.
 
 import gc
 import hashlib
-import os
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, ValidationError, json
 
+from schedperf.compare.workers import do_all
 from schedperf.history.questions.history import History, open_history
 from schedperf.history.questions.recent import Recent, read_nights
 from schedperf.history.questions.records import Series
 from schedperf.history.store.directory import is_url, open_directory
+from schedperf.model.workers import count_workers
 from schedperf.publish.dashboard.decisions import draw_decisions
 from schedperf.publish.dashboard.frame import Frame, read_assets, version_of_pages
 from schedperf.publish.dashboard.index import draw_index
@@ -30,12 +33,13 @@ from schedperf.publish.dashboard.night import draw_night
 from schedperf.publish.dashboard.search import write_search
 from schedperf.publish.dashboard.series import SeriesPages
 from schedperf.publish.dashboard.shown import Shown
+from schedperf.publish.dashboard.writer import Plan, Writer
 from schedperf.publish.pages.publish import list_records
 from schedperf.publish.pages.site import Site, open_site
 
 STATE = ".dashboard.json"
-# What the dashboard writes; everything else in the directory stays.
-_FOLDERS = ("a", "m", "n", "s")
+# Tasks of several processes: enough that all end at about the same time.
+_PARTS = 8
 
 
 class _State(Struct, frozen=True, kw_only=True):
@@ -97,22 +101,48 @@ def publish_lab(
         kept = {*marks} if state.version == version else set()
         kept = {each for each in kept if state.nights.get(each) == marks[each] and _has(out, each)}
         site.claim(is_private=is_private, lab=True)
-        writer = _Writer(site)
+        temporary = str(site.new_temporary())
+        writer = Writer(str(site.path), temporary)
+        writer.make_folders()
         drawn = [each for each in marks if each not in kept]
         # Rows of pages are kept only if no earlier night has changed.
         is_next = bool(kept) and min(drawn, default="~") > max(kept) and state.nights.keys() <= kept
         pages = SeriesPages(lab, shown, frame)
-        for recent in lab.series:
-            name = f"s/{recent.series.key}.html"
-            before = writer.read(name) if is_next else b""
-            writer.write(name, pages.draw(recent, before), before or None)
+        tasks = [
+            partial(_write_series, pages, part, writer.of_part(number), is_next=is_next)
+            for number, part in enumerate(_divide(lab.series))
+        ]
+        for planned, left_out in do_all(tasks, count_workers()):
+            writer.take(planned)
+            shown.left_out |= left_out
         for name, content in _draw(history, lab, shown, frame, drawn):
             writer.write(name, content)
         for name, content in list_records(site, base_url).items():
             writer.write(name, content)
         written = writer.finish({f"n/{each}.html" for each in kept})
         _write_state(site, _State(version=version, nights=marks))
-    return Built(written=written, left_out=shown.left_out)
+    return Built(written=written, left_out=len(shown.left_out))
+
+
+def _divide(series: Sequence[Recent]) -> Iterator[Sequence[Recent]]:
+    size = max(1, math.ceil(len(series) / _PARTS))
+    for start in range(0, len(series), size):
+        yield series[start : start + size]
+
+
+def _write_series(
+    pages: SeriesPages, series: Sequence[Recent], writer: Writer, *, is_next: bool
+) -> tuple[Plan, set[str]]:
+    """Draw and write the pages of some series, in this or another process.
+
+    :param is_next: whether the rows of their earlier nights stay
+    :return: what was written, and the texts in which something was replaced
+    """
+    for recent in series:
+        name = f"s/{recent.series.key}.html"
+        before = writer.read(name) if is_next else b""
+        writer.write(name, pages.draw(recent, before), before or None)
+    return writer.plan, pages.shown.left_out
 
 
 @contextmanager
@@ -176,54 +206,6 @@ def _draw(
 def _classes(series: Sequence[Series], shown: Shown) -> Mapping[str, tuple[str, ...]]:
     """Return the redacted class of each machine, by its identity."""
     return {machine_id(each.machine_class): (shown.text(each.machine_class),) for each in series}
-
-
-class _Writer:
-    """Writes files below a site, each under a temporary name first; equal ones stay as they are."""
-
-    def __init__(self, site: Site) -> None:
-        # Thousands of files: paths are texts, because objects take longer than the files.
-        self._root = str(site.path)
-        self._names: set[str] = set()
-        self._planned: list[tuple[str, str]] = []
-        self._temporary = str(site.new_temporary())
-        os.mkdir(self._temporary)  # noqa: PTH102
-        for name in _FOLDERS:
-            os.makedirs(f"{self._root}/{name}", exist_ok=True)  # noqa: PTH103
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file of the site; b"" without one."""
-        try:
-            with open(f"{self._root}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
-                return file.read()
-        except FileNotFoundError:
-            return b""
-
-    def write(self, name: str, content: bytes, before: bytes | None = None) -> None:
-        """Plan to write a file; do nothing if it has this content.
-
-        :param before: its content, if it is known
-        """
-        self._names.add(name)
-        if content == (self.read(name) if before is None else before):
-            return
-        temporary = f"{self._temporary}/{len(self._planned)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123
-            file.write(content)
-        self._planned.append((temporary, f"{self._root}/{name}"))
-
-    def finish(self, kept: Collection[str]) -> int:
-        """Rename all files, and remove pages that are neither written nor kept."""
-        for temporary, path in self._planned:
-            os.rename(temporary, path)  # noqa: PTH104
-        os.rmdir(self._temporary)  # noqa: PTH106
-        stays = self._names | {*kept}
-        for folder in _FOLDERS:
-            for entry in os.scandir(f"{self._root}/{folder}"):
-                if f"{folder}/{entry.name}" not in stays:
-                    Path(entry.path).unlink()
-        return len(self._planned)
 
 
 def _read_state(path: Path) -> _State:

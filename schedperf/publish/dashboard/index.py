@@ -100,7 +100,7 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
             if each.series.machine_class not in lost_machines
         ],
         records=lab.records,
-        nights=_nights(lab),
+        nights=sorted(lab.night_marks, reverse=True)[:_MOST_NIGHTS],
         answers=("yes", "no", "unclear", "not measured", "lost"),
     )
 
@@ -244,10 +244,3 @@ def _describe_night(lab: Lab, recent: Recent, last: NightResult | None) -> tuple
     if any(step.state == "accepted" for step in lab.steps.get(recent.series.key, ())):
         return "", f"accepted; {note}"
     return f"{last.verdict} tonight", f"no step yet; {note}"
-
-
-def _nights(lab: Lab) -> list[str]:
-    nights = {
-        each.night[:_DATE] for recent in lab.series for each in recent.nights if "-" in each.night
-    }
-    return sorted(nights, reverse=True)[:_MOST_NIGHTS]

@@ -74,12 +74,12 @@ class ShownStep(Struct, frozen=True, kw_only=True):
 class SeriesPages:
     """Draws the pages of series.
 
-    :param opened: open steps by key of their series
+    :ivar shown: the texts of the pages
     """
 
     def __init__(self, lab: Lab, shown: Shown, frame: Frame) -> None:
         self._lab = lab
-        self._shown = shown
+        self.shown = shown
         self._frame = frame
         self._shell = frame.shell(root="../")
         self._open: dict[str, list[OpenStep]] = {}
@@ -134,7 +134,7 @@ class SeriesPages:
         yield Fact(name="noise", text=_describe_noise(recent))
         yield Fact(name="sees", text=_describe_sees(recent))
         if recent.reference:
-            yield Fact(name="reference", text=self._shown.text(short(recent.reference)))
+            yield Fact(name="reference", text=self.shown.text(short(recent.reference)))
         for change in reversed(self._lab.changes.get(recent.series.key, ())):
             night = _night_at(recent, change.order)
             if night is not None:
@@ -180,7 +180,7 @@ class SeriesPages:
                 )
 
     def _row(self, night: NightResult, unit: "_Unit") -> str:
-        html = self._shown.html
+        html = self.shown.html
         reason = html(night.reason or "no result")
         return _row(night, (html(night.night), html(short(night.revision)), reason), unit)
 

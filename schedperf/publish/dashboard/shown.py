@@ -21,14 +21,14 @@ class Shown:
     """The texts of a store as pages show them.
 
     :param private: the private strings; None if nothing is private
-    :ivar left_out: number of distinct texts in which something was replaced
+    :ivar left_out: the texts in which something was replaced
     """
 
     def __init__(self, private: PrivateStrings | None) -> None:
         self._private = private
         self._texts: dict[str, str] = {}
         self._html: dict[str, Markup] = {}
-        self.left_out = 0
+        self.left_out: set[str] = set()
 
     @property
     def is_private(self) -> bool:
@@ -42,7 +42,8 @@ class Shown:
             shown = clean(text, limit=_LONGEST)
             if self._private is not None:
                 removed = self._private.remove(shown)
-                self.left_out += removed != shown
+                if removed != shown:
+                    self.left_out.add(text)
                 shown = removed
             self._texts[text] = shown
         return shown
