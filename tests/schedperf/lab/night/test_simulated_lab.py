@@ -32,7 +32,13 @@ from tests.simulated_lab import (
     write_night,
 )
 
-pytestmark = [pytest.mark.repeats, pytest.mark.system, pytest.mark.timeout(7200)]
+pytestmark = [
+    pytest.mark.repeats,
+    pytest.mark.system,
+    pytest.mark.timeout(7200),
+    # All tests read the nights of one lab.
+    pytest.mark.xdist_group("simulated-lab"),
+]
 BOOTS = 8
 RUN_OF = {job.run: job.name for job in JOBS}
 
