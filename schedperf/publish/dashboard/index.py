@@ -134,7 +134,7 @@ def _describe_news(lab: Lab, rows: Iterable[OpenRow]) -> str:
     )
     counts = (("cause", causes), ("step", closed))
     parts = [
-        f"{_count(number, noun)} {state}"
+        f"{_count(number, noun)} ({state})"
         for noun, states in counts
         for state, number in sorted(states.items(), key=lambda each: STATES.index(each[0]))
     ]

@@ -77,7 +77,7 @@ def test_the_first_page_answers_what_is_open_where_and_what_is_lost(
     assert "m02: lost" in text
     assert f"{revision_of(49)[:12]}..{revision_of(50)[:12]}" in text
     assert re.search(r"reproduced since \S+ new", text)
-    assert "New in this night: 1 cause reproduced." in text
+    assert "New in this night: 1 cause (reproduced)." in text
     assert f"last result {night_of(56)}, 3 nights ago" in text
     assert text.count("sees 1.") == 3
     assert pages["index.html"].count(b'class="cell lost"') == 3
@@ -99,7 +99,7 @@ def test_what_was_decided_before_the_last_night_is_not_new(tmp_path: Path) -> No
     decide_step(directory, accepted.id, "accepted", reason="wanted", by="bob", say=print)
     publish(directory, tmp_path / "site")
     text = text_of((tmp_path / "site/index.html").read_bytes())
-    assert "New in this night: 1 cause suspected, 1 step accepted." in text
+    assert "New in this night: 1 cause (suspected), 1 step (accepted)." in text
     with directory.database().transaction() as connection:
         connection.execute(update(STEP_CHANGE).values(at=f"{night_of(48)}T23:59:59+00:00"))
     publish(directory, tmp_path / "site")
