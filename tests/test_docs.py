@@ -188,6 +188,7 @@ def missing_for(command: str) -> str | None:
         and not has_features(),
         "needs scx_lavd, and a kernel with sched_ext": "scx_lavd" in command
         and not (shutil.which("scx_lavd") and Path("/sys/kernel/sched_ext").exists()),
+        "needs trace-cmd": "trace:" in command and shutil.which("trace-cmd") is None,
         "needs qemu-system-x86": command.startswith("schedperf vm ")
         and shutil.which("qemu-system-x86_64") is None,
         "needs the source of a kernel, and boots guests": " --in vm " in command
@@ -312,14 +313,15 @@ def bring_inputs(folder: Path) -> None:
 
 
 def bring_results(folder: Path) -> None:
-    """Bring results of other tools: of mmtests, LKP, a Go benchmark and frame times."""
+    """Bring results of other tools: of mmtests, LKP, a Go benchmark, frame times and traces."""
     shutil.copytree(REPOSITORY / "examples" / "mmtests", folder / "work" / "log")
     for run in ("0", "1"):
         result = folder / "hackbench" / "COMMIT" / run
         result.mkdir(parents=True)
         (result / "stats.json").write_text('{"hackbench.throughput": 52118.4}\n')
     (folder / "old.txt").write_text("BenchmarkEncode-8 50 34201.5 ns/op 3 hits/op\n")
-    for side in ("old", "new"):
+    for side, traced in (("old", "base"), ("new", "new")):
+        shutil.copy(REPOSITORY / "examples" / "traces" / f"{traced}.dat", folder / f"{side}.dat")
         (folder / side).mkdir(exist_ok=True)
         (folder / side / "game.csv").write_text("fps,frametime\n" + "100,10\n" * 50)
 

@@ -170,15 +170,21 @@ class Waits:
         }
 
 
-def bin_of(ns: int) -> int:
+def bin_of(
+    ns: int, unit_shift: int = UNIT_SHIFT, step_shift: int = STEP_SHIFT, bins: int = BINS
+) -> int:
     """Return the bin of a wait, as the BPF program does.
+
+    :param unit_shift: logarithm to base 2 of the width of the smallest bins in ns
+    :param step_shift: logarithm to base 2 of the number of bins in each power of two
+    :param bins: number of bins; the last one is open
 
     >>> [bin_of(ns) for ns in (0, 4, 63, 64, 68, 128, 136, 1 << 50)]
     [0, 1, 15, 16, 17, 32, 33, 511]
     """
-    units = ns >> UNIT_SHIFT
-    power = max(0, units.bit_length() - 1 - STEP_SHIFT)
-    return min((power << STEP_SHIFT) + (units >> power), BINS - 1)
+    units = ns >> unit_shift
+    power = max(0, units.bit_length() - 1 - step_shift)
+    return min((power << step_shift) + (units >> power), bins - 1)
 
 
 def command_of(comm: bytes) -> str:

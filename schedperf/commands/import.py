@@ -14,6 +14,7 @@ Examples:
   schedperf import lkp hackbench/COMMIT -o commit.tar
   schedperf import benchfmt old.txt -o old.tar --better hits/op=higher
   schedperf compare frames:old frames:new
+  schedperf compare trace:old.dat trace:new.dat
   schedperf compare mmtests:work/log/6.12 mmtests:work/log/6.13
 """
 
@@ -37,9 +38,10 @@ def command(
 ) -> None:
     """Convert results of mmtests, LKP and other tools to a bundle.
 
-    FORMAT is e.g. mmtests, lkp, benchfmt (Go benchmarks), frames or perf-stat; docs/import.md
-    lists all. The bundle contains the original files, and the results are parsed when it is
-    compared. `compare` and `show` also take FORMAT:PATH instead of a bundle.
+    FORMAT is e.g. mmtests, lkp, benchfmt (Go benchmarks), frames, perf-stat or trace (trace-cmd,
+    perf sched); docs/import.md lists all. The bundle contains the original files except traces, and
+    the results are parsed when it is compared. `compare` and `show` also take FORMAT:PATH instead
+    of a bundle.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.inputs.importers.open import import_results  # noqa: PLC0415

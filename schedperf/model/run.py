@@ -56,17 +56,30 @@ class Captured(Struct, Generic[Content_co], frozen=True, kw_only=True):
 
     :param ops: operations of its benchmark; None if unknown
     :param wall_s: time from fork to exit; None if unknown
+    :param period_s: time that the capture covers, if it may be another; None if it is the run's
     :param content: the parsed capture, or a value derived from it
     """
 
     key: RunKey
     ops: Operations | None = None
     wall_s: float | None = None
+    period_s: float | None = None
     content: Content_co
+
+    @property
+    def seconds(self) -> float | None:
+        """Time that the capture covers in s; None if unknown."""
+        return self.wall_s if self.period_s is None else self.period_s
 
     def having(self, content: Other) -> "Captured[Other]":
         """Return the same run with ``content`` in place of its own content."""
-        return Captured(key=self.key, ops=self.ops, wall_s=self.wall_s, content=content)
+        return Captured(
+            key=self.key,
+            ops=self.ops,
+            wall_s=self.wall_s,
+            period_s=self.period_s,
+            content=content,
+        )
 
 
 class SideOf(Struct, Generic[Content_co], frozen=True, kw_only=True):

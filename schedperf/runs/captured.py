@@ -112,6 +112,7 @@ def _load_side(
                 key=key_of(side, run, moments[side.name, run.folder]),
                 ops=printed_by(side, run).ops,
                 wall_s=run.wall_s,
+                period_s=run.period_s,
                 content=read(side, run),
             )
         except InputError as error:

@@ -41,6 +41,7 @@ class Pause(Struct, frozen=True, kw_only=True):
     :param user: user stack; None if it was not stored
     :param call: number of the system call; None for interrupts and faults
     :param who: the task that ran instead or that woke it; None if unknown
+    :param state: letter of the state in which the task left its CPU: "S", "D" …; None if unknown
     :param runnable_ns: part of the durations after the wakeup
     :param slice_left_ns: what was left of the slices; None if unknown
     """
@@ -49,6 +50,7 @@ class Pause(Struct, frozen=True, kw_only=True):
     user: Stack | None
     call: int | None
     who: str | None
+    state: str | None = None
     durations: Durations
     runnable_ns: int
     slice_left_ns: int | None
@@ -88,6 +90,7 @@ class PauseRow(DurationsRow, frozen=True, kw_only=True):
     who: Annotated[str, Meta(max_length=LONGEST_COMM)] | None
     runnable_ns: Count
     slice_left_ns: Count | None
+    state: Annotated[str, Meta(pattern="^[A-Z]$")] | None = None
 
 
 class OffCpuDocument(StacksDocument, frozen=True, kw_only=True):
@@ -116,6 +119,7 @@ class OffCpuDocument(StacksDocument, frozen=True, kw_only=True):
                     user=table.stack(row.user),
                     call=row.call,
                     who=row.who,
+                    state=row.state,
                     durations=Durations.of(row),
                     runnable_ns=min(row.runnable_ns, row.ns),
                     slice_left_ns=row.slice_left_ns,

@@ -230,6 +230,7 @@ def test_direct_io_is_apart_from_other_blocked_time(run: Run, tmp_path: Path) ->
     if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("this file system has no direct I/O")
     found, _ = run(*command)
+    assert found.parts.io is not None
     assert found.parts.io.count > 0
     assert found.parts.io.seconds > 0
 
@@ -238,6 +239,7 @@ def test_a_task_that_sleeps_is_blocked_by_other_than_io(run: Run) -> None:
     found, _ = run(sys.executable, "-c", "import time; time.sleep(0.3)")
     assert found.parts.other.seconds >= 0.3
     assert found.parts.other.count >= 1
+    assert found.parts.io is not None
     assert found.parts.io.seconds < found.parts.other.seconds
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence.account.record import (
+    ALL_PARTS,
     ON_CPU,
-    PARTS,
     Account,
     AccountPoint,
     AccountRow,
@@ -51,6 +51,7 @@ MOST_DRAWN = 6
 LEAST_ROWS = 5
 
 PART_NAMES: Mapping[Part, str] = {
+    "cpu": "on a CPU",
     "user": "user",
     "system": "system",
     "exiting": "exiting",
@@ -159,8 +160,10 @@ def time_lines(comparison: Comparison) -> Items | None:
         return None
     lines = [line for point in data.points for line in describe_point(point, data)]
     lines += _lines_of_divided(data)
-    # Without a change to explain, a text of one screen has more important lines.
-    brief = MOST_LINES if has_changed(comparison) else 0
+    # Without a change to explain, a text of one screen has more important lines. Imported traces
+    # have no results beside their times.
+    is_traced = all(side.imported for side in comparison.sides)
+    brief = MOST_LINES if is_traced or has_changed(comparison) else 0
     return Items(items=tuple(Item(text=line) for line in lines), brief=brief)
 
 
@@ -198,7 +201,7 @@ def change_of(point: AccountPoint) -> str:
 
 
 def contributions_of(
-    point: AccountPoint, most_intervals: int = len(PARTS)
+    point: AccountPoint, most_intervals: int = len(ALL_PARTS)
 ) -> Iterator[tuple[Part, str]]:
     """Yield each part with its contribution and its main reason, the largest first.
 
@@ -310,7 +313,7 @@ def _bar(
         total=format_measure(whole, "s", *totals),
         segments=tuple(
             Segment(
-                number=PARTS.index(change.part),
+                number=ALL_PARTS.index(change.part),
                 name=PART_NAMES[change.part],
                 width=round(100.0 * amount / max(totals), 2),
                 text=format_measure(amount, "s", *totals),

@@ -60,9 +60,9 @@ def blocking(comparison: Comparison) -> Iterator[Block]:
 
 
 def _describe_side(side: BlockingSide) -> str:
-    least = format_measure(side.least_s, "s")
+    least = f" for {format_measure(side.least_s, 's')} or longer" if side.least_s else ""
     times = count_of(side.times, "time")
-    return f"{side.side}: blocked {times} for {least} or longer in {count_of(side.runs, 'run')}"
+    return f"{side.side}: blocked {times}{least} in {count_of(side.runs, 'run')}"
 
 
 def _name(row: BlockingRow) -> str:

@@ -33,6 +33,8 @@ from schedperf.model.errors import InputError
 
 FOLDER = "account"
 FILE = "account.json"
+# Of imported traces.
+TRACED_FILE = "traced.json"
 LARGEST_BYTES = 1 << 16
 MOST_OTHERS = 100
 MOST_COMMANDS = 1_000
@@ -89,11 +91,12 @@ class AccountFile(Struct, frozen=True, kw_only=True):
     :param unresolved: tasks whose parent was not found
     :param commands: names of the workload's tasks; None if not recorded
     :param exec_s: CPU time as far as it was accounted when a task ended
-    :param user_s: CPU time in user mode by ticks
+    :param user_s: CPU time in user mode by ticks; None if unknown, as ``system_s`` and the faults
+    :param others_cpu_s: CPU time of other commands; None if the tasks are all tasks
     :param server: what a server of the workload used; None without one
     """
 
-    schema: Literal["schedperf/account/1"]
+    schema: str
     exits: Count | None = None
     lost: Count | None
     left_out: Count
@@ -102,20 +105,38 @@ class AccountFile(Struct, frozen=True, kw_only=True):
     lifetime_s: Seconds
     exec_s: Seconds
     waiting_s: Seconds
-    user_s: Seconds
-    system_s: Seconds
-    minor_faults: Count
-    major_faults: Count
     recorder_cpu_s: Annotated[float, Meta(ge=-1e12, le=1e12)]
-    others_cpu_s: Seconds
     others: Annotated[tuple[Other, ...], Meta(max_length=MOST_OTHERS)]
+    user_s: Seconds | None = None
+    system_s: Seconds | None = None
+    minor_faults: Count | None = None
+    major_faults: Count | None = None
+    others_cpu_s: Seconds | None = None
     commands: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_COMMANDS)] | None = None
     server: ServerUse | None = None
+
+    @property
+    def ticks_s(self) -> float:
+        """CPU time by ticks in s; 0 if unknown."""
+        return (self.user_s or 0.0) + (self.system_s or 0.0)
 
     @property
     def blocked_s(self) -> float:
         """Time that the tasks were neither running nor waiting for a CPU."""
         return max(0.0, self.lifetime_s - self.exec_s - self.waiting_s)
+
+
+class _Collected(AccountFile, frozen=True, kw_only=True):
+    schema: Literal["schedperf/account/1"]
+    user_s: Seconds
+    system_s: Seconds
+    minor_faults: Count
+    major_faults: Count
+    others_cpu_s: Seconds
+
+
+class _Traced(AccountFile, frozen=True, kw_only=True):
+    schema: Literal["schedperf/traced_account/1"]
 
 
 def parse_account(content: bytes, where: str) -> AccountFile:
@@ -124,18 +145,24 @@ def parse_account(content: bytes, where: str) -> AccountFile:
     :param where: bundle and member, for messages
     :raises BundleError: the file is damaged
     """
-    return decode(content, AccountFile, where)
+    return decode(content, _Collected, where)
+
+
+def _parse_traced(content: bytes, where: str) -> AccountFile:
+    return decode(content, _Traced, where)
 
 
 def read_account(side: Side, run: Run) -> AccountFile | None:
-    """Return the account of a run; None if the collector did not run.
+    """Return the account of a run; None if it has none.
 
     :raises InputError: the file is damaged
     """
-    name = f"{run.folder}/{FOLDER}/{FILE}"
-    if side.bundle.size(name) is None:
-        return None
-    return parse_account(side.bundle.read(name, LARGEST_BYTES), f"{side.bundle.path}: {name}")
+    for file, parse in ((FILE, parse_account), (TRACED_FILE, _parse_traced)):
+        name = f"{run.folder}/{FOLDER}/{file}"
+        if side.bundle.size(name) is not None:
+            content = side.bundle.read(name, LARGEST_BYTES)
+            return parse(content, f"{side.bundle.path}: {name}")
+    return None
 
 
 @COMMANDS.provide
@@ -168,27 +195,32 @@ def parts_of(
 
     The tasks of a server of the workload are included.
 
-    :param usage: the resource usage of run.json: "utime_s", "stime_s"
+    :param usage: the resource usage of run.json: "utime_s" and "stime_s", or only their sum "cpu_s"
     :param by_ticks: whether the ticks of all tasks together divide the CPU time
     """
+    if "cpu_s" in usage:
+        return {"cpu": usage["cpu_s"], **({} if account is None else _not_running(account))}
     user_s, system_s = usage["utime_s"], usage["stime_s"]
     if account is None:
         return {"user": user_s, "system": system_s}
-    cpu_s, ticks_s = user_s + system_s, account.user_s + account.system_s
+    cpu_s, ticks_s = user_s + system_s, account.ticks_s
     # Without any record, e.g. because all messages were lost, nothing is known of exiting tasks.
     exiting_s = max(0.0, cpu_s - account.exec_s) if account.tasks else 0.0
     if by_ticks and ticks_s > 0.0:
         # This order of operations never exceeds the CPU time.
-        user_s = (cpu_s - exiting_s) * (account.user_s / ticks_s)
+        user_s = (cpu_s - exiting_s) * ((account.user_s or 0.0) / ticks_s)
         system_s = cpu_s - user_s
     exiting_s = min(exiting_s, system_s)
     parts: dict[Part, float] = {
         "user": user_s,
         "system": system_s - exiting_s,
         "exiting": exiting_s,
-        "waiting": account.waiting_s,
-        "blocked": account.blocked_s,
+        **_not_running(account),
     }
     if account.server is None:
         return parts
     return {part: seconds + account.server.parts[part] for part, seconds in parts.items()}
+
+
+def _not_running(account: AccountFile) -> dict[Part, float]:
+    return {"waiting": account.waiting_s, "blocked": account.blocked_s}

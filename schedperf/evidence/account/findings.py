@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.account.other_load import other_load_caveats, other_load_findings
 from schedperf.evidence.account.record import (
+    ALL_PARTS,
     ON_CPU,
-    PARTS,
     Account,
     AccountPoint,
     AccountRow,
@@ -42,6 +42,7 @@ LEAST_PART = 0.1
 # Largest number of findings per side; the section has every row.
 MOST_FINDINGS = 3
 WORDS: Mapping[Part, str] = {
+    "cpu": "CPU time of the workload's tasks",
     "user": "user time of the workload's tasks",
     "system": "system time of the workload's tasks",
     "exiting": "CPU time of the workload's exiting tasks",
@@ -49,6 +50,7 @@ WORDS: Mapping[Part, str] = {
     "blocked": "time that the workload's tasks were blocked",
 }
 MEANINGS: Mapping[Part, str] = {
+    "cpu": "in user or kernel mode",
     "user": "CPU time in user mode",
     "system": "CPU time in kernel mode",
     "exiting": "CPU time in kernel mode after a task's record, e.g. to free its memory",
@@ -136,7 +138,7 @@ def _identity(point: AccountPoint, change: PartChange) -> tuple[Hashable, ...]:
 
 
 def _describe(point: AccountPoint, change: PartChange, row: AccountRow, data: Account) -> Finding:
-    part = next(part for part in PARTS if part == change.part)
+    part = next(part for part in ALL_PARTS if part == change.part)
     return _finding(
         row,
         part,

@@ -29,7 +29,8 @@ def _main_reason(point: AccountPoint, change: PartChange, divided: Divided) -> S
     """Return the sub-part to which most of a change is due; None if it is unknown.
 
     It changed significantly, in the direction of the part and by at least half of its change, in
-    the instrumented runs of the same workload and point.
+    the instrumented runs of the same workload and point. Blocked time has one only if it is known
+    how much of it is I/O.
     """
     reasons = SUB_PARTS.get(change.part, ()) if change.part is not None else ()
     at = (point.side, point.workload, point.point)
@@ -43,7 +44,7 @@ def _main_reason(point: AccountPoint, change: PartChange, divided: Divided) -> S
         for each in divided.points
         if (each.side, each.workload, each.point) == at
         for sub in each.parts
-        if sub.part in reasons
+        if sub.part in reasons and not (sub.part == "other" and "io" in each.missing)
     ]
     whole = sum(sub.contribution for sub in changes)
     largest = max(changes, key=lambda sub: sub.contribution * whole, default=None)

@@ -79,7 +79,8 @@ def _notes_on_cost(times: SideOf[Times]) -> Iterator[str]:
 
 def notes_on_servers(times: SideOf[Times]) -> Iterator[str]:
     """Yield whether the account includes a server, or may lack one."""
-    runs = [run for run in times.runs if run.content.file is not None]
+    # Tracers do not record servers as such, and the importer says whose tasks these are.
+    runs = [run for run in times.runs if run.content.file is not None and run.period_s is None]
     servers = [run.content.file.server for run in runs if run.content.file is not None]
     if not runs:
         return

@@ -65,13 +65,13 @@ def compare_commands(base: SideOf[Times], new: SideOf[Times]) -> Iterator[OtherL
 def _times_per_second(run: Captured[Times]) -> list[float]:
     """Return the CPU time of other commands and of the workload, in s per second of the run."""
     file = run.content.file
-    others_s = 0.0 if file is None else file.others_cpu_s
-    return [per_second(run, others_s), per_second(run, run.content.cpu_s)]
+    others_s = None if file is None else file.others_cpu_s
+    return [per_second(run, others_s or 0.0), per_second(run, run.content.cpu_s)]
 
 
 def _measures(run: Captured[Times]) -> Measures[str]:
     file = run.content.file
-    if file is None or not run.wall_s:
+    if file is None or file.others_cpu_s is None or not run.seconds:
         return {}
     return {("others", "time"): Measure(per_second(run, file.others_cpu_s), "s/s")}
 
@@ -86,7 +86,7 @@ def used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float] | Non
     sums: dict[str, float] = {}
     for run in runs:
         file = run.content.file
-        if file is None or not run.wall_s:
+        if file is None or file.others_cpu_s is None or not run.seconds:
             return None
         for other in (other for other in file.others if other.command):
             used_s = per_second(run, other.cpu_s)
@@ -96,4 +96,4 @@ def used_by_others(runs: Sequence[Captured[Times]]) -> Mapping[str, float] | Non
 
 def per_second(run: Captured[Times], used_s: float) -> float:
     """Return CPU time per second of a run; 0 for a run without a duration."""
-    return used_s / max(run.wall_s, LEAST_WALL_S) if run.wall_s else 0.0
+    return used_s / max(run.seconds, LEAST_WALL_S) if run.seconds else 0.0

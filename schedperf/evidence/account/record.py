@@ -12,7 +12,7 @@ from schedperf.model.sections import SectionData
 from schedperf.model.units import format_measure
 from schedperf.model.verdict import SMALLEST_EFFECT
 
-Part = Literal["user", "system", "exiting", "waiting", "blocked"]
+Part = Literal["cpu", "user", "system", "exiting", "waiting", "blocked"]
 Kind = Literal[
     "cpu",
     "user",
@@ -28,6 +28,10 @@ Kind = Literal[
 ]
 
 PARTS: tuple[Part, ...] = ("user", "system", "exiting", "waiting", "blocked")
+# CPU time is one part where user and system time are not separate.
+ALL_PARTS: tuple[Part, ...] = (*PARTS, "cpu")
+# The parts that may be missing.
+MEASURED: tuple[Part, ...] = ("waiting", "blocked")
 # The reasons of a wait, and of blocked time, in instrumented runs.
 SubPart = Literal["preempted", "woken", "yielded", "throttled", "io", "other"]
 DividedKind = Literal[SubPart, "migrations"]

@@ -23,7 +23,8 @@ from schedperf.evidence.account.notes import (
 )
 from schedperf.evidence.account.others import compare_commands, compare_other_load
 from schedperf.evidence.account.record import (
-    PARTS,
+    ALL_PARTS,
+    MEASURED,
     Account,
     AccountPoint,
     AccountRow,
@@ -147,7 +148,9 @@ def _points(
 
 def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> AccountPoint | None:
     parts = [
-        part for part in PARTS if all(part in run.content.parts for side in runs for run in side)
+        part
+        for part in ALL_PARTS
+        if all(part in run.content.parts for side in runs for run in side)
     ]
     changes = contributions(
         row, runs, lambda run: per_operation(run, (run.content.parts[part] for part in parts))
@@ -169,6 +172,5 @@ def _decompose(row: AccountRow, runs: Sequence[Sequence[Captured[Times]]]) -> Ac
             PartChange(part=part, **asdict(change))
             for part, change in zip(parts, of_parts, strict=True)
         ),
-        # The time of exiting tasks is system time if it is not known.
-        missing=tuple(part for part in PARTS if part not in (*parts, "exiting")),
+        missing=tuple(part for part in MEASURED if part not in parts),
     )

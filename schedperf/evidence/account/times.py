@@ -12,7 +12,7 @@ from schedperf.evidence.account.capture import (
     parts_of,
     read_account,
 )
-from schedperf.evidence.account.record import Kind, Part
+from schedperf.evidence.account.record import ON_CPU, Kind, Part
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
 from schedperf.model.errors import BundleError
@@ -38,7 +38,7 @@ class Times(Struct, frozen=True, kw_only=True):
     @property
     def cpu_s(self) -> float:
         """CPU time in s."""
-        return sum(self.parts.get(part, 0.0) for part in ("user", "system", "exiting"))
+        return sum(time_s for part, time_s in self.parts.items() if part in ON_CPU)
 
     @property
     def active_s(self) -> float:
@@ -47,8 +47,9 @@ class Times(Struct, frozen=True, kw_only=True):
 
 
 def has_usage(run: Run) -> bool:
-    """Return whether a run has a resource usage, as all recorded runs have."""
-    return run.rusage is not None and {"utime_s", "stime_s"} <= run.rusage.keys()
+    """Return whether a run has a CPU time, as all recorded runs have."""
+    usage = (run.rusage or {}).keys()
+    return "cpu_s" in usage or {"utime_s", "stime_s"} <= usage
 
 
 def read_cpu_s(run: Run, where: str) -> float:
@@ -59,8 +60,7 @@ def read_cpu_s(run: Run, where: str) -> float:
     """
     if not has_usage(run):
         raise BundleError(f"{where}: run.json has no CPU time (expected rusage); record it again")
-    usage = run.rusage or {}
-    return usage["utime_s"] + usage["stime_s"]
+    return sum(parts_of(run.rusage or {}, None, by_ticks=False).values())
 
 
 def has_server(times: Times) -> bool:
@@ -89,11 +89,13 @@ def read_times(side: Side, run: Run, *, with_server: bool = True) -> Times:
         file = replace(file, server=None)
     hosts = (boot.host for boot in side.bundle.boots if boot.number == run.boot)
     ticks_per_s = next((host.sched.hz for host in hosts), None)
-    has_ticks = file is not None and file.user_s + file.system_s > 0.0
+    has_ticks = file is not None and file.ticks_s > 0.0
     return Times(
         parts=parts_of(usage, file, by_ticks=False),
         by_ticks=parts_of(usage, file, by_ticks=True) if has_ticks else None,
-        has_short_tasks=file is not None and has_short_tasks(usage, file, ticks_per_s),
+        has_short_tasks=(
+            file is not None and has_ticks and has_short_tasks(usage, file, ticks_per_s)
+        ),
         counts=_counts(usage, file),
         file=file,
     )
@@ -102,7 +104,8 @@ def read_times(side: Side, run: Run, *, with_server: bool = True) -> Times:
 def divide_alike(sides: Sequence[SideOf[Times]]) -> list[SideOf[Times]]:
     """Return the sides with the CPU time of all runs of a point divided in the same way.
 
-    If one run has short tasks, ticks divide it, unless a run has none.
+    If one run has short tasks, ticks divide it, unless a run has none. If one run does not tell
+    user and system time apart, it is not divided.
     """
     runs: dict[tuple[str, str], list[Times]] = {}
     for run in (run for side in sides for run in side.runs):
@@ -114,8 +117,13 @@ def divide_alike(sides: Sequence[SideOf[Times]]) -> list[SideOf[Times]]:
         and all(each.by_ticks is not None for each in times)
     }
 
+    undivided = {at for at, times in runs.items() if any("cpu" in each.parts for each in times)}
+
     def divide(run: Captured[Times]) -> Times:
         times = run.content
+        if run.key.at in undivided:
+            others = {part: s for part, s in times.parts.items() if part not in ON_CPU}
+            return replace(times, parts={"cpu": times.cpu_s, **others})
         if times.by_ticks is None or (run.key.workload, run.key.point) not in by_ticks:
             return times
         return replace(times, parts=times.by_ticks)

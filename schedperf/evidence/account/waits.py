@@ -47,8 +47,6 @@ _NOT_TOLD_APART = (
     "waits of throttled tasks are counted as preempted, because the kernel of a side does not tell "
     "them apart (before Linux 6.18)"
 )
-# Every kernel shows it.
-ALWAYS: SubPart = "other"
 
 
 class Waited(Struct, frozen=True, kw_only=True):
@@ -65,7 +63,7 @@ class Waits(Struct, frozen=True, kw_only=True):
     woken: Waited | None
     yielded: Waited | None
     throttled: Waited | None
-    io: Waited
+    io: Waited | None
     other: Waited
 
 
@@ -74,6 +72,7 @@ class WaitsFile(Struct, frozen=True, kw_only=True):
 
     :param left_out: tasks that are in no sum
     :param unfinished: tasks that still existed at the end of the run
+    :param migrations: moves between CPUs; None if they were not recorded
     :param missed: events whose preceding event was not reported
     """
 
@@ -83,7 +82,7 @@ class WaitsFile(Struct, frozen=True, kw_only=True):
     left_out: Count
     unfinished: Count
     missed: Count
-    migrations: Count
+    migrations: Count | None
     parts: Waits
 
     @property
@@ -213,11 +212,15 @@ def _compare(base: SideOf[WaitsOfRun], new: SideOf[WaitsOfRun]) -> Iterator[Divi
 def _measures(run: Captured[WaitsOfRun]) -> Measures[DividedKind]:
     basis, count, per = divide_by(run)
     file = run.content.file
+    times = run.content.times
     measures: dict[tuple[DividedKind, Basis], Measure] = {
         (part, basis): Measure(time_s / count, f"s/{per}")
-        for part, time_s in run.content.times.items()
+        for part, time_s in times.items()
+        # Without I/O, this is all blocked time.
+        if part != "other" or "io" in times
     }
-    measures["migrations", basis] = Measure(file.migrations / count, f"1/{per}")
+    if file.migrations is not None:
+        measures["migrations", basis] = Measure(file.migrations / count, f"1/{per}")
     return measures
 
 
@@ -225,7 +228,10 @@ def _points(
     base: SideOf[WaitsOfRun], new: SideOf[WaitsOfRun], rows: Sequence[DividedRow]
 ) -> Iterator[DividedPoint]:
     of_base, of_new = base.by_point(), new.by_point()
-    for row in (row for row in rows if row.side == new.name and row.kind == ALWAYS):
+    # Any row of a time stands for its point.
+    times = (row for row in rows if row.side == new.name and row.kind != "migrations")
+    of_points = {(row.workload, row.point, row.basis): row for row in times}
+    for row in of_points.values():
         at = row.workload, row.point
         runs = [
             [run for run in runs if divide_by(run)[0] == row.basis]

@@ -14,15 +14,26 @@ from importlib.resources import files
 from schedperf.runs.stacks import Stack
 
 OTHER, UNKNOWN = "other", "unknown"
+# The states of the kernel in which tasks sleep, by the letter that ps and traces print.
+STATES: Mapping[str, str] = {
+    "S": "interruptible sleep (S)",
+    "D": "uninterruptible sleep (D)",
+    "I": "idle kernel thread (I)",
+    "T": "stopped (T)",
+    "P": "parked (P)",
+}
 # A fault on the way to the wait says more than the lock or the I/O that it waits for.
 FAULT = "page fault"
 
 
-def cause_of(kernel: Stack | None) -> str:
-    """Return what a task waited for; "unknown" without a stack."""
+def cause_of(kernel: Stack | None, state: str | None = None) -> str:
+    """Return what a task waited for; without a stack the state in which it slept, if known.
+
+    :param state: the letter of its state: "S", "D" …; None if unknown
+    """
     names = [frame.function for frame in kernel or () if frame.function]
     if not names:
-        return UNKNOWN
+        return UNKNOWN if state is None else STATES.get(state, f"state {state}")
     prefixes = _prefixes()
     found = (
         cause for name in names for cause, starts in prefixes.items() if name.startswith(starts)

@@ -119,7 +119,7 @@ def _sums(run: Captured[OffCpu]) -> _RunSums:
 
 
 def _subjects_of(pause: Pause) -> Iterator[Subject]:
-    cause = cause_of(pause.kernel)
+    cause = cause_of(pause.kernel, pause.state)
     yield Subject("all")
     yield Subject("cause", cause)
     waker = UNKNOWN_WAKER if pause.who is None else pause.who.partition("/")[0]

@@ -5,7 +5,7 @@ A file is the capture of its run: the section "Scheduler statistics" reads it in
 snapshots that the collector takes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from schedperf.evidence.schedstat.perf_sched import (
     is_perf_data,
@@ -14,35 +14,19 @@ from schedperf.evidence.schedstat.perf_sched import (
 )
 from schedperf.evidence.schedstat.section import FOLDER, PERF_FILE
 from schedperf.inputs.importers import Imported, ImportedBoot, ImportedRun, importer
-from schedperf.inputs.importers.host_fields import LONGEST_VALUE, Fields, merge
+from schedperf.inputs.importers.host_fields import (
+    Fields,
+    merge,
+    read_perf_header,
+    refuse_several_kernels,
+)
 from schedperf.inputs.importers.tree import Tree, natural_order
 from schedperf.model.errors import InputError
 from schedperf.model.text import list_some
-from schedperf_collectors.perf_header import BadPerfData, Cursor, open_section, read_header
 
 CAPTURE = f"{FOLDER}/{PERF_FILE}"
 HEAD_BYTES = 64
 MOST_NAMES = 5
-
-
-def _read_text(cursor: Cursor) -> str | None:
-    text = cursor.text()
-    return text if text and text.isprintable() and len(text) <= LONGEST_VALUE else None
-
-
-def _read_online(cursor: Cursor) -> int:
-    cursor.skip(4)  # The number of CPUs that exist.
-    return cursor.u32()
-
-
-# Fields of host.json by header section of perf.data (tools/perf/util/header.h in Linux).
-_SECTIONS: Mapping[int, tuple[str, str, Callable[[Cursor], object]]] = {
-    3: ("system", "hostname", _read_text),
-    4: ("kernel", "release", _read_text),
-    6: ("kernel", "machine", _read_text),
-    7: ("cpu", "count_online", _read_online),
-    10: ("memory", "total_bytes", lambda cursor: 1024 * cursor.u64()),
-}
 
 
 @importer("perf-sched-stats", summary="recordings or reports of perf sched stats, one per run")
@@ -71,10 +55,10 @@ def import_perf_sched_stats(tree: Tree) -> Imported:
             continue
         used.append(file)
         runs.append(_run(content))
-        hosts[file] = _read_machine(content, file) if is_perf_data(content) else {}
+        hosts[file] = read_perf_header(content, file) if is_perf_data(content) else {}
     if not runs:
         raise InputError(f"{tree.root}: {_why_nothing(damaged)}")
-    _refuse_several_kernels(tree, hosts.values())
+    refuse_several_kernels(tree, hosts.values())
     not_read = (
         [f"not read, because they are not perf sched stats: {list_some(others, MOST_NAMES)}"]
         if others
@@ -109,34 +93,3 @@ def _why_nothing(damaged: Sequence[str]) -> str:
         "no scheduler statistics (expected files written by `perf sched stats record`, or by "
         "`perf sched stats report`); record again"
     )
-
-
-def _refuse_several_kernels(tree: Tree, hosts: Iterable[Fields]) -> None:
-    found = {str(host.get("kernel", {}).get("release", "")) for host in hosts}
-    releases = found - {""}
-    if len(releases) > 1:
-        raise InputError(
-            f"{tree.root}: recordings of {len(releases)} kernels "
-            f"({list_some(sorted(releases), MOST_NAMES)}; expected one kernel); import each kernel "
-            "separately"
-        )
-
-
-def _read_machine(content: bytes, label: str) -> Fields:
-    """Return perf's description of the machine; damaged sections are left out."""
-    try:
-        header = read_header(content, label, fewest_events=0)
-    except BadPerfData:
-        return {}
-    found: dict[str, dict[str, object]] = {}
-    for index, number in enumerate(header.features):
-        if number not in _SECTIONS:
-            continue
-        group, name, read = _SECTIONS[number]
-        try:
-            value = read(open_section(content, header.order, header.end, index, label))
-        except BadPerfData:
-            continue
-        if value is not None:
-            found.setdefault(group, {})[name] = value
-    return found

@@ -99,7 +99,7 @@ class _Program(Struct, frozen=True, kw_only=True):
 
 class _Document(Struct, frozen=True, kw_only=True):
     schema: Literal["schedperf/wakeup_latency/1"]
-    mechanism: Literal["bpf", "perf"]
+    mechanism: Literal["bpf", "perf", "trace"]
     seconds: Annotated[float, Meta(gt=0.0, le=MOST_SECONDS)]
     programs: Annotated[Mapping[str, _Program], Meta(max_length=MOST_NOTES)]
     nodes: Annotated[Mapping[Cpu, Node], Meta(max_length=MOST_CPUS)]

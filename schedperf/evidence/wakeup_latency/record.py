@@ -12,6 +12,7 @@ from schedperf.model.sections import SectionData
 Source = Literal[
     "bpf",
     "perf",
+    "trace",
     "perf sched latency",
     "perf sched timehist",
     "rtla timerlat",

@@ -280,6 +280,8 @@ class Run(Struct, frozen=True, kw_only=True):
     :param exit_status: None if a signal killed the workload, it could not be started, or the
         imported format does not record it
     :param wall_s: time from fork to exit, in s; None if not recorded
+    :param period_s: time that the captures cover, in s, if it may be another than ``wall_s``: a
+        trace begins or ends within the run; None if they cover the run
     :param left_behind: names of processes that the workload left running after its end
     :param imported: name of the format that the run was imported from; None if it was recorded
     :param source: position of its results in the imported files; None if they were recorded
@@ -308,6 +310,7 @@ class Run(Struct, frozen=True, kw_only=True):
     signal: int | None = None
     failure: str | None = None
     wall_s: WallTime | None = None
+    period_s: WallTime | None = None
     rusage: Mapping[str, Quantity] | None = None
     metric: MetricRules | None = None
     left_behind: tuple[Sentence, ...] = ()

@@ -41,6 +41,9 @@ class ImportedRun(Struct, frozen=True, kw_only=True):
     :param start: start time in UTC; None if the format does not record it
     :param exit_status: None if the format does not record it
     :param failure: why the numbers of this run must not be used; None if they may
+    :param wall_s: duration from its start to its end in s; None if the format does not record it
+    :param period_s: recorded time in s, if it may be another than that of the run; None if not
+    :param usage: resource usage, as in run.json: "cpu_s", "nvcsw" …; None if not recorded
     """
 
     workload: str
@@ -53,6 +56,9 @@ class ImportedRun(Struct, frozen=True, kw_only=True):
     captures: Mapping[str, bytes] = field(default_factory=dict)
     exit_status: int | None = None
     failure: str | None = None
+    wall_s: float | None = None
+    period_s: float | None = None
+    usage: Mapping[str, float] | None = None
 
 
 class ImportedBoot(Struct, frozen=True, kw_only=True):

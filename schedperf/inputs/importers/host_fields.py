@@ -7,9 +7,19 @@ does not contain. Texts are untrusted: an unexpected line is skipped.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from schedperf.inputs.importers.tree import Tree
+from schedperf.model.errors import InputError
+from schedperf.model.text import list_some
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
+from schedperf_collectors.perf_header import (
+    BadPerfData,
+    Buffer,
+    Cursor,
+    open_section,
+    read_header,
+)
 
 Fields = Mapping[str, Mapping[str, object]]
 
@@ -17,6 +27,8 @@ Fields = Mapping[str, Mapping[str, object]]
 LONGEST_VALUE = 4096
 # Largest number of NUMA nodes that the kernel supports.
 MOST_NODES = 1024
+# Names that a message lists.
+MOST_NAMES = 5
 
 _UNAME = re.compile(
     r"Linux (?P<host>\S+) (?P<release>\S+) (?P<version>#.{1,200}?) "
@@ -174,3 +186,58 @@ def read_memory(text: str) -> Fields:
     """Parse /proc/meminfo, which may be part of a longer text."""
     match = _MEMORY.search(text)
     return {"memory": {"total_bytes": int(match[1]) * 1024}} if match else {}
+
+
+def _read_text(cursor: Cursor) -> str | None:
+    text = cursor.text()
+    return text if text and text.isprintable() and len(text) <= LONGEST_VALUE else None
+
+
+def _read_online(cursor: Cursor) -> int:
+    cursor.skip(4)  # The number of CPUs that exist.
+    return cursor.u32()
+
+
+# Fields of host.json by header section of perf.data (tools/perf/util/header.h in Linux).
+_PERF_SECTIONS: Mapping[int, tuple[str, str, Callable[[Cursor], object]]] = {
+    3: ("system", "hostname", _read_text),
+    4: ("kernel", "release", _read_text),
+    6: ("kernel", "machine", _read_text),
+    7: ("cpu", "count_online", _read_online),
+    10: ("memory", "total_bytes", lambda cursor: 1024 * cursor.u64()),
+}
+
+
+def refuse_several_kernels(tree: Tree, hosts: Iterable[Fields]) -> None:
+    """Refuse recordings of several kernels as one side.
+
+    :raises InputError: the hosts have several kernel releases
+    """
+    found = {str(host.get("kernel", {}).get("release", "")) for host in hosts}
+    releases = found - {""}
+    if len(releases) > 1:
+        raise InputError(
+            f"{tree.root}: recordings of {len(releases)} kernels "
+            f"({list_some(sorted(releases), MOST_NAMES)}; expected one kernel); import each kernel "
+            "separately"
+        )
+
+
+def read_perf_header(content: Buffer, label: str) -> Fields:
+    """Return perf's description of the machine; damaged sections are left out."""
+    try:
+        header = read_header(content, label, fewest_events=0)
+    except BadPerfData:
+        return {}
+    found: dict[str, dict[str, object]] = {}
+    for index, number in enumerate(header.features):
+        if number not in _PERF_SECTIONS:
+            continue
+        group, name, read = _PERF_SECTIONS[number]
+        try:
+            value = read(open_section(content, header.order, header.end, index, label))
+        except BadPerfData:
+            continue
+        if value is not None:
+            found.setdefault(group, {})[name] = value
+    return found

@@ -136,6 +136,13 @@ class Tree:
             self.skipped.append(str(error))
             return None
 
+    def path(self, name: str) -> Path:
+        """Return the path of a file, for programs that read it.
+
+        :param name: as in :meth:`files`
+        """
+        return self._folder / name
+
     def original(self, name: str) -> bytes:
         """Return a file as it is stored, compressed or not.
 

@@ -162,8 +162,9 @@ def _run_record(run: ImportedRun, boot: int, index: int, kind: str) -> Mapping[s
         "exit_status": run.exit_status,
         "signal": None,
         "failure": run.failure,
-        "wall_s": None,
-        "rusage": None,
+        "wall_s": run.wall_s,
+        "rusage": run.usage,
+        **({} if run.period_s is None else {"period_s": run.period_s}),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.account.record import PARTS, Account, AccountPoint, PartChange
+from schedperf.evidence.account.record import ALL_PARTS, Account, AccountPoint, PartChange
 from schedperf.model.comparison import Comparison
 from schedperf.model.rows import Row, Verdict
 from schedperf.model.sections import data_of
@@ -121,7 +121,7 @@ def _contributions(point: AccountPoint) -> Iterator[KeyEntry]:
     drawn = {part.part for part in point.parts if _is_visible(part, point)}
     for part, text in contributions_of(point, most_intervals=1):
         if part in drawn:
-            yield KeyEntry(number=PARTS.index(part), name=PART_NAMES[part], text=text)
+            yield KeyEntry(number=ALL_PARTS.index(part), name=PART_NAMES[part], text=text)
 
 
 def _is_visible(part: PartChange, point: AccountPoint) -> bool:

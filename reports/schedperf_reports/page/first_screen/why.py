@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.evidence.account.record import ON_CPU, PARTS, Account, AccountPoint, Part
+from schedperf.evidence.account.record import ALL_PARTS, ON_CPU, Account, AccountPoint, Part
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import Finding, data_of
@@ -123,7 +123,7 @@ def _rows_of_picture(
         f"{Account.section}#{row.row}"
         for row in data.rows
         if (point := places.get((row.side, row.workload, row.point))) is not None
-        and row.kind in (PARTS if all_parts else (_largest_part(point),))
+        and row.kind in (ALL_PARTS if all_parts else (_largest_part(point),))
     }
 
 

@@ -34,3 +34,9 @@ def test_the_innermost_known_function_decides(names: str, cause: str) -> None:
 def test_without_a_stack_the_cause_is_unknown() -> None:
     assert cause_of(None) == "unknown"
     assert cause_of((Frame(None, None),)) == "unknown"
+
+
+def test_without_a_stack_the_state_of_the_task_is_the_cause() -> None:
+    assert cause_of(None, "D") == "uninterruptible sleep (D)"
+    assert cause_of(None, "X") == "state X"
+    assert cause_of((Frame("futex_do_wait", None),), "S") == "futex"
