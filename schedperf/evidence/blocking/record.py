@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
+from schedperf.evidence.profile.flame_record import FlameComparison
 from schedperf.model.counted import RateRow
 from schedperf.model.sections import SectionData
 
@@ -77,3 +78,14 @@ class Blocking(SectionData, frozen=True, kw_only=True):
     sides: tuple[BlockingSide, ...]
     rows: tuple[BlockingRow, ...]
     notes: tuple[str, ...]
+
+
+class BlockedTrees(SectionData, frozen=True, kw_only=True):
+    """The stacks of blocked and of runnable time of each new side, compared with base."""
+
+    section: ClassVar[str] = "blocked_flames"
+    version: ClassVar[int] = 1
+    table: ClassVar[str] = "comparisons.events"
+    collector: ClassVar[str] = "bpf_blocking"
+
+    comparisons: tuple[FlameComparison, ...]
