@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from schedperf_collectors.bpf.libbpf import BpfMap, BpfObject, Candidate, load_what_works
 from schedperf_collectors.bpf.objects import read_object
-from schedperf_collectors.bpf.stacks import KernelFunctions, MappedFiles, Stacks
+from schedperf_collectors.bpf.stacks import GeneratedCode, KernelFunctions, MappedFiles, Stacks
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.before_command import children_of, find_setup
 from schedperf_collectors.machine.pid_namespace import global_pid
@@ -126,7 +126,11 @@ def capture_workload(
         files.stop()
         functions = KernelFunctions.read(system)
         stacks = Stacks(
-            programs.map("kernel_stacks"), programs.map("user_stacks"), functions, files
+            programs.map("kernel_stacks"),
+            programs.map("user_stacks"),
+            functions,
+            files,
+            GeneratedCode(system, programs.map("user_stack_processes")),
         )
         notes = [] if len(functions) else ["kernel functions are unknown: /proc/kallsyms is hidden"]
         described = describe(programs, stacks)

@@ -75,6 +75,19 @@ def test_notes_state_what_stacks_lack_and_what_was_too_short() -> None:
     ]
 
 
+def test_files_without_symbols_are_named_and_code_without_a_file_is_counted() -> None:
+    document = blocking_document(100)
+    fault = document["rows"][-1]
+    document["stacks"].append([len(document["frames"])])
+    document["frames"].append([None, None])
+    document["rows"].append({**fault, "user": len(document["stacks"]) - 1, "call": 7})
+    note, _ = [note for note in compare([document], [document]).notes if "is unknown" in note]
+    assert note == (
+        "base: user stacks whose function is unknown: 8 of 98 (without symbols: postgres 4; "
+        "generated code without a map in /tmp, or a file that was not found: 4)"
+    )
+
+
 def test_the_finding_names_function_cause_and_waker() -> None:
     [found] = find_blocking(compare(runs(110), runs(310)))
     assert found.clause.startswith("blocked on pipe in read_all of postgres: ")
