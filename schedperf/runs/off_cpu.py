@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from schedperf.inputs.bundle.json import Count
 from schedperf.runs.stacks import (
     MOST_ROWS,
+    Costs,
     Durations,
     DurationsRow,
     Index,
@@ -64,6 +65,7 @@ class OffCpu(Struct, frozen=True, kw_only=True):
     :param shorter: number of shorter pauses
     :param shorter_ns: their sum
     :param lost: events that were lost, by kind
+    :param costs: the calls of the programs
     """
 
     seconds: float
@@ -72,6 +74,7 @@ class OffCpu(Struct, frozen=True, kw_only=True):
     shorter: int
     shorter_ns: int
     lost: Mapping[str, int]
+    costs: Costs
     notes: tuple[str, ...]
 
 
@@ -129,6 +132,7 @@ class OffCpuDocument(StacksDocument, frozen=True, kw_only=True):
             shorter=self.shorter.count,
             shorter_ns=self.shorter.ns,
             lost={what: count for what, count in self.lost.items() if count},
+            costs=self.costs,
             notes=tuple(map(str, self.notes)),
         )
 

@@ -93,6 +93,11 @@ def test_a_reader_is_blocked_on_a_pipe_until_the_writer_wakes_it(run: Run) -> No
     by_writer = [pause for pause in pipes if pause.who == "planted-writer"]
     assert sum(pause.durations.count for pause in by_writer) >= SLEEPS - 1
     assert sum(pause.durations.ns for pause in by_writer) >= (SLEEPS - 1) * SLEEP_NS
+    # The kernel times the programs since Linux 5.8; they are called for all tasks.
+    assert set(found.costs) >= {"sched_switch", "sched_waking"}
+    blocked = sum(pause.durations.count for pause in found.pauses) + found.shorter
+    assert found.costs["sched_switch"].calls >= 2 * blocked
+    assert found.costs["sched_switch"].ns > 0
     sleeps = [pause for pause in found.pauses if cause_of(pause.kernel) == "sleep"]
     assert sum(pause.durations.count for pause in sleeps) == SLEEPS
 

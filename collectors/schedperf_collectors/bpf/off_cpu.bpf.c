@@ -235,13 +235,15 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(const u64 *ctx)
     return 0;
 }
 
+#ifndef USE_VMLINUX_H
 struct linux_binprm {
     const char *interp;
 } RELOCATED;
+#endif
 
 #define PATH_BYTES 128
 
-struct path {
+struct program_path {
     char name[PATH_BYTES];
 };
 
@@ -249,7 +251,7 @@ struct path {
 struct {
     __uint(type, MAP_TYPE_HASH);
     __uint(max_entries, 1024);
-    __type(key, struct path);
+    __type(key, struct program_path);
     __type(value, u32);
 } executed SEC(".maps");
 
@@ -257,7 +259,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(const u64 *ctx)
 {
     struct task_struct *task = (void *)ctx[0];
     struct linux_binprm *program = (void *)ctx[2];
-    struct path path = {};
+    struct program_path path = {};
     u32 one = 1;
     long size;
 

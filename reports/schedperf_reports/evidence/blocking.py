@@ -17,6 +17,7 @@ from schedperf.model.units import format_measure
 from schedperf_reports.blocks import Block, Column, Text
 from schedperf_reports.graphics.flames import Flames, caption_of_trees
 from schedperf_reports.rates.cells import MEANS, gather_twins, lead, state_of
+from schedperf_reports.rates.probes import describe_probes
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -57,6 +58,7 @@ def blocking(comparison: Comparison) -> Iterator[Block]:
         return
     yield from lead([row for row in data.rows if row.by != "stack"], _name)
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
+    yield from describe_probes(data.sides)
     yield from _draw_stacks(comparison)
     for _, subject, rows in by_subject(data.rows):
         for by, title in TABLES:

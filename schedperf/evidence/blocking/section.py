@@ -18,7 +18,7 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.runs.captured import count_notes, load_captured, why_nothing
 from schedperf.runs.off_cpu import OffCpu, Pause, describe_losses, user_function
-from schedperf.runs.stacks import Durations, Frame, Stack
+from schedperf.runs.stacks import Durations, Frame, Stack, sum_costs
 from schedperf.stats.counted.rates import Measure
 from schedperf.stats.counted.sums import Sums, compare_with_first, largest_of_kinds
 
@@ -188,6 +188,8 @@ def _describe(side: SideOf[OffCpu]) -> BlockingSide:
         times=sum(pause.durations.count for content in contents for pause in content.pauses),
         least_s=max(content.least_ns for content in contents) * NANOSECOND_S,
         shorter=sum(content.shorter for content in contents),
+        lost=sum(sum(content.lost.values()) for content in contents),
+        probes=sum_costs(content.costs for content in contents),
     )
 
 
