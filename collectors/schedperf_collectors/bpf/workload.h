@@ -146,7 +146,7 @@ struct {
     __uint(map_flags, STACK_BUILD_ID);
 } user_stacks SEC(".maps");
 
-/* The process whose user stack was stored first under a number: its generated code has no build id. */
+/* A process with the user stack of a number: the addresses of generated code are those of a process. */
 struct {
     __uint(type, MAP_TYPE_ARRAY);
     __uint(max_entries, 8192);
