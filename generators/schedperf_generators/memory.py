@@ -23,7 +23,7 @@ from schedperf_generators.memory_kinds import KINDS
 from schedperf_generators.numa import DIRECT_MAP, NODE_BYTES, Numa
 from schedperf_generators.perf_data import PerfData
 from schedperf_generators.records import Comm, Mmap2, Record
-from schedperf_generators.samples import MODE_USER, Sample, Weight
+from schedperf_generators.samples import MODE_KERNEL, MODE_USER, Sample, Weight
 
 Vendor = Literal["intel", "amd", "arm"]
 LINE_BYTES = 64
@@ -237,12 +237,16 @@ class MemoryRun:
         records += self.program.records() if self.program else ()
         for number, (touch, cpu, base) in enumerate(self._accesses):
             kind = KINDS[touch.kind]
+            ip, mode, pid = self._code(touch, cpu)
             weight = Weight(latency=kind.weight, instruction=kind.weight + 4)
             address = base + touch.offset
             records.append(
                 Sample(
                     event=1 if self.vendor == "intel" and "store" in touch.kind else 0,
-                    **self._code(touch, cpu),
+                    ip=ip,
+                    mode=mode,
+                    pid=pid,
+                    tid=_TASK + cpu,
                     cpu=cpu,
                     time=1000 * (number + 2),
                     period=self.period,
@@ -254,13 +258,13 @@ class MemoryRun:
             )
         return records
 
-    def _code(self, touch: Touch, cpu: int) -> dict[str, int]:
-        # The instruction and its task; the threads of a program are one process.
+    def _code(self, touch: Touch, cpu: int) -> tuple[int, int, int]:
+        # Instruction, mode and process; the threads of a program are one process.
         offset = 16 + touch.offset % 128
         own = self.program.address(touch.function, offset) if self.program else None
         if own is not None:
-            return {"ip": own, "mode": MODE_USER, "pid": _TASK, "tid": _TASK + cpu}
-        return {"ip": self.kernel.address(touch.function, offset), "pid": _TASK + cpu}
+            return own, MODE_USER, _TASK
+        return self.kernel.address(touch.function, offset), MODE_KERNEL, _TASK + cpu
 
 
 def _physical(address: int) -> int:
