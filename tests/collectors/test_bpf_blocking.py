@@ -44,7 +44,9 @@ import ctypes, mmap, os
 code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 code.write(bytes.fromhex("b823000000 31f6 0f05 c3"))  # nanosleep(argument, 0)
 start = ctypes.addressof(ctypes.c_char.from_buffer(code))
-with open(f"/tmp/perf-{os.getpid()}.map", "w") as listed:
+path = f"/tmp/perf-{os.getpid()}.map"
+os.symlink(path, LINK)
+with open(path, "w") as listed:
     listed.write(f"{start:x} 40 sleep_in_generated_code\\nno function\\n")
 sleep = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_void_p)(start)
 pause = (ctypes.c_long * 2)(0, 1_000_000)
@@ -121,8 +123,12 @@ def functions_of(found: OffCpu) -> dict[UserFunction, int]:
 
 @pytest.mark.system
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
-def test_generated_code_is_named_from_the_map_of_its_process(run: Run) -> None:
-    found = run(GENERATED)
+def test_generated_code_is_named_from_the_map_of_its_process(run: Run, tmp_path: Path) -> None:
+    link = tmp_path / "map"
+    try:
+        found = run(f"LINK = {str(link)!r}{GENERATED}")
+    finally:
+        link.resolve().unlink(missing_ok=True)
     assert functions_of(found) == {UserFunction("sleep_in_generated_code", "[JIT]"): 10}
 
 
