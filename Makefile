@@ -29,7 +29,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo docs man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence lint-wording \
 	bench bench-bisect bench-history bench-site bench-watch bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-account prove-causes prove-lab prove-mails prove-mechanism prove-night prove-outbox prove-series prove-wakeup format bless clean
+	prove-account prove-causes prove-lab prove-mails prove-mechanism prove-night prove-outbox prove-series prove-wakeup prove-where format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -142,6 +142,10 @@ prove-outbox: ## kill the sender of mails before each system call: none twice, n
 prove-account: ## compare the time account with GNU time and perf (half a minute; needs root)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.account
+
+prove-where: ## compare preemptions and blocked times with perf (half a minute; needs root)
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) -m bench.where
 
 prove-causes: ## name ten planted causes of a slower workload (a quarter of an hour; needs root)
 	@scripts/setup test

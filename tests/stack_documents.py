@@ -67,6 +67,7 @@ class Stacks:
             "frames": self.frames,
             "stacks": self.stacks,
             "rows": list(rows),
+            "costs": {"sched_switch": {"calls": 5000, "ns": 6_000_000}},
             "lost": {},
             "notes": [],
             **changed,

@@ -45,9 +45,18 @@ def read_events(script: str) -> Iterator[Event]:
 
 
 def find_processes(script: str, command: str) -> list[int]:
-    """Return the pids of the processes with a name, in the order in which they ran first."""
-    pids = re.findall(rf"next_comm={re.escape(command)} next_pid=(\d+)", script)
-    return list(map(int, dict.fromkeys(pids)))
+    """Return the pids of the processes with a name, in the order in which they ran first.
+
+    A child has its parent's name until it executes its own program, so children are left out.
+    """
+    found = re.findall(rf"next_comm={re.escape(command)} next_pid=(\d+)", script)
+    pids = dict.fromkeys(map(int, found))
+    children = {
+        event.second
+        for event in read_events(script)
+        if event.name == "sched_process_fork" and event.first in pids
+    }
+    return [pid for pid in pids if pid not in children]
 
 
 class Waits(NamedTuple):

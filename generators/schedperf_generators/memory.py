@@ -8,6 +8,7 @@
     run.truth().folded[("runqueues", 0)]["rmt_hitm"]
 """
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -21,8 +22,8 @@ from schedperf_generators.kernel import DATA_START, KernelImage, Symbol, lay_out
 from schedperf_generators.memory_kinds import KINDS
 from schedperf_generators.numa import DIRECT_MAP, NODE_BYTES, Numa
 from schedperf_generators.perf_data import PerfData
-from schedperf_generators.records import Comm, Record
-from schedperf_generators.samples import Sample, Weight
+from schedperf_generators.records import Comm, Mmap2, Record
+from schedperf_generators.samples import MODE_KERNEL, MODE_USER, Sample, Weight
 
 Vendor = Literal["intel", "amd", "arm"]
 LINE_BYTES = 64
@@ -74,6 +75,46 @@ class MemoryTruth:
     copies: Mapping[tuple[str, int], int]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """A program with one thread per CPU, whose functions access memory.
+
+    :param functions: at file offsets
+    :param start: address at which the file is mapped
+    """
+
+    path: str
+    build_id: bytes
+    functions: tuple[Symbol, ...]
+    start: int = 0x400000
+
+    def records(self) -> tuple[Record, ...]:
+        """Return the records of its start."""
+        end = max(function.address + function.size for function in self.functions)
+        name = self.path.rpartition("/")[2]
+        return (
+            Comm(pid=_TASK, comm=name, execed=True, time=1),
+            Mmap2(
+                pid=_TASK, start=self.start, length=-(-end // 4096) * 4096, path=self.path,
+                build_id=self.build_id, time=1,
+            ),
+        )  # fmt: skip
+
+    def address(self, function: str, offset: int) -> int | None:
+        """Return a run-time address in a function; None if it has no such function."""
+        starts = (symbol.address for symbol in self.functions if symbol.name == function)
+        start = next(starts, None)
+        return None if start is None else self.start + start + offset
+
+    def symbols(self) -> str:
+        """Return the file of the collector ``symbols``."""
+        head = {"format": "schedperf-symbols/1", "build_id": self.build_id.hex(),
+                "path": self.path, "table": ".symtab", "functions": len(self.functions),
+                "reason": None}  # fmt: skip
+        rows = (f"{symbol.address:x} {symbol.size:x} {symbol.name}" for symbol in self.functions)
+        return "\n".join((json.dumps(head), *rows, ""))
+
+
 class _Access(NamedTuple):
     touch: Touch
     cpu: int
@@ -85,7 +126,8 @@ class MemoryRun:
     """One recording of memory samples.
 
     :param kernel: kernel with the accessing functions and the accessed variables
-    :param slabs: address of each slab object
+    :param slabs: address of each slab object, and of each object of the program
+    :param program: program with accessing functions; None: only the kernel has such
     :param period: memory operations per sample
     :param ldlat: smallest latency of a sampled load, in cycles
     :param seed: seed for the order of the samples
@@ -97,6 +139,7 @@ class MemoryRun:
     kernel: KernelImage
     touches: tuple[Touch, ...]
     slabs: Mapping[str, int] = field(default_factory=dict)
+    program: Program | None = None
     vendor: Vendor = "intel"
     period: int = 1000
     ldlat: int = 30
@@ -191,25 +234,42 @@ class MemoryRun:
         records += [
             Comm(pid=_TASK + cpu, comm="hackbench", time=1) for cpu in range(self.numa.cpus)
         ]
+        records += self.program.records() if self.program else ()
         for number, (touch, cpu, base) in enumerate(self._accesses):
             kind = KINDS[touch.kind]
+            ip, mode, pid = self._code(touch, cpu)
             weight = Weight(latency=kind.weight, instruction=kind.weight + 4)
             address = base + touch.offset
             records.append(
                 Sample(
                     event=1 if self.vendor == "intel" and "store" in touch.kind else 0,
-                    ip=self.kernel.address(touch.function, 16 + touch.offset % 128),
-                    pid=_TASK + cpu,
+                    ip=ip,
+                    mode=mode,
+                    pid=pid,
+                    tid=_TASK + cpu,
                     cpu=cpu,
                     time=1000 * (number + 2),
                     period=self.period,
                     address=address,
-                    physical=address - DIRECT_MAP if address < DIRECT_MAP + (1 << 46) else 0,
+                    physical=_physical(address),
                     data_src=kind.data_src | (1 << 25 | 1 << 24 if touch.locked else 0),
                     weight=weight if self.weight_struct else kind.weight,
                 )
             )
         return records
+
+    def _code(self, touch: Touch, cpu: int) -> tuple[int, int, int]:
+        # Instruction, mode and process; the threads of a program are one process.
+        offset = 16 + touch.offset % 128
+        own = self.program.address(touch.function, offset) if self.program else None
+        if own is not None:
+            return own, MODE_USER, _TASK
+        return self.kernel.address(touch.function, offset), MODE_KERNEL, _TASK + cpu
+
+
+def _physical(address: int) -> int:
+    is_direct = DIRECT_MAP <= address < DIRECT_MAP + (1 << 46)
+    return address - DIRECT_MAP if is_direct else 0
 
 
 def _machine(numa: Numa, vendor: Vendor, build_id: bytes) -> Machine:

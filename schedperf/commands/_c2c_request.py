@@ -18,7 +18,7 @@ from schedperf.evidence.c2c.perf_text import (
     parse_c2c_text,
     profile_of_text,
 )
-from schedperf.evidence.c2c.point import describe_point, describe_timed_access
+from schedperf.evidence.c2c.point import describe_pairs, describe_point, describe_timed_access
 from schedperf.evidence.c2c.record import (
     C2cDocument,
     C2cLineRow,
@@ -288,4 +288,6 @@ def _describe_line(line: SeenLine) -> C2cSampledLine:
         sharing=line.sharing,
         false_share=line.false_share,
         accesses=tuple(map(describe_timed_access, line.accesses)),
+        attributed=line.attributed,
+        pairs=describe_pairs(line),
     )

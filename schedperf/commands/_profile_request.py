@@ -113,8 +113,13 @@ class Request(Struct, frozen=True, kw_only=True):
     def describe_flames(self) -> tuple[FlameTree, ...]:
         """Return the flame graphs, one per event."""
         return tuple(
-            describe_stacks(stacks, self.operation, took_turns=self.loaded.took_turns)
-            for stacks in self._collect_stacks()
+            describe_stacks(
+                stacked.stacks,
+                self.operation,
+                took_turns=self.loaded.took_turns,
+                samples=stacked,
+            )
+            for stacked in self._collect_stacks()
         )
 
     def export(self, name: str) -> Iterable[str]:

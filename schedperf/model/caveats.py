@@ -73,6 +73,8 @@ TEXTS: Mapping[str, str] = {
     "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
     "({names}); the profile counts it as other load",
+    "lost-events": "{collector} lost {lost} of {total:event} of {side}, because its maps were full "
+    "or the kernel skipped calls, so times or stacks are missing",
     "other-load": "other commands used {base} of CPU time per second on base and {new} on {side}"
     "{names}, which may change the result",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "

@@ -6,6 +6,7 @@ function is the innermost one outside of the C library: that is the program's ow
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from msgspec import Meta, Struct
 from schedperf.inputs.bundle.json import Count
 from schedperf.runs.stacks import (
     MOST_ROWS,
+    Costs,
     Durations,
     DurationsRow,
     Index,
@@ -32,6 +34,8 @@ _LIBC = re.compile(r"(libc|libpthread|ld|ld-linux[^/]*|ld-musl[^/]*|libm|librt)(
 CUT_FRAMES = 2
 UNKNOWN = "unknown function"
 UNKNOWN_FILE = "unknown file"
+# Files without symbols that a note names.
+MOST_FILES = 5
 
 
 class Pause(Struct, frozen=True, kw_only=True):
@@ -63,6 +67,7 @@ class OffCpu(Struct, frozen=True, kw_only=True):
     :param shorter: number of shorter pauses
     :param shorter_ns: their sum
     :param lost: events that were lost, by kind
+    :param costs: the calls of the programs
     """
 
     seconds: float
@@ -71,6 +76,7 @@ class OffCpu(Struct, frozen=True, kw_only=True):
     shorter: int
     shorter_ns: int
     lost: Mapping[str, int]
+    costs: Costs
     notes: tuple[str, ...]
 
 
@@ -130,6 +136,7 @@ class OffCpuDocument(StacksDocument, frozen=True, kw_only=True):
             shorter=self.shorter.count,
             shorter_ns=self.shorter.ns,
             lost={what: count for what, count in self.lost.items() if count},
+            costs=self.costs,
             notes=tuple(map(str, self.notes)),
         )
 
@@ -175,11 +182,11 @@ def describe_losses(runs: "list[OffCpu]") -> Iterator[str]:
     pauses = [pause for run in runs for pause in run.pauses]
     total = sum(pause.durations.count for pause in pauses)
     cut = sum(pause.durations.count for pause in pauses if is_cut(pause.user))
-    unresolved = sum(
-        pause.durations.count
-        for pause in pauses
-        if pause.user and (found := user_function(pause.user)) and found.function == UNKNOWN
-    )
+    unresolved = Counter[str]()
+    for pause in pauses:
+        found = user_function(pause.user)
+        if found is not None and found.function == UNKNOWN:
+            unresolved[found.program or UNKNOWN_FILE] += pause.durations.count
     if cut:
         yield (
             f"user stacks that end in the C library after {CUT_FRAMES} frames: {cut} of {total} "
@@ -187,8 +194,8 @@ def describe_losses(runs: "list[OffCpu]") -> Iterator[str]:
         )
     if unresolved:
         yield (
-            f"user stacks whose function is unknown: {unresolved} of {total} (the file has no "
-            "symbols, or its process ended before its files were listed)"
+            f"user stacks whose function is unknown: {unresolved.total()} of {total} "
+            f"({_describe_files(unresolved)})"
         )
     lost: dict[str, int] = {}
     for run in runs:
@@ -200,3 +207,19 @@ def describe_losses(runs: "list[OffCpu]") -> Iterator[str]:
     if shorter:
         least_us = max(run.least_ns for run in runs) / 1000
         yield f"pauses shorter than {least_us:g} us, without stacks: {shorter}"
+
+
+def _describe_files(counts: "Counter[str]") -> str:
+    without = {name: count for name, count in counts.most_common() if name != UNKNOWN_FILE}
+    listed = [f"{name} {count}" for name, count in without.items()][:MOST_FILES]
+    more = len(without) - len(listed)
+    parts = []
+    if listed:
+        rest = f" and {more} more files" if more else ""
+        parts.append(f"without symbols: {', '.join(listed)}{rest}")
+    if counts[UNKNOWN_FILE]:
+        parts.append(
+            f"generated code without a map in /tmp, or a file that was not found: "
+            f"{counts[UNKNOWN_FILE]}"
+        )
+    return "; ".join(parts)

@@ -6,13 +6,15 @@
 (Frame(function='wait', file=None), Frame(function='work', file='/usr/bin/app'))
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from schedperf.inputs.bundle.json import Count, Sentence
 from schedperf.inputs.symbols.functions import function_name
+from schedperf.model.probes import ProbeCost
+from schedperf.model.units import NANOSECOND_S
 
 # Limits: the BPF maps have 8192 stacks of each kind, and at most 40 frames each.
 MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 1 << 18, 1 << 15, 256
@@ -71,6 +73,30 @@ class Program(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class ProgramCost(Struct, frozen=True, kw_only=True):
+    """The calls of one program during the run, on all CPUs and for all tasks."""
+
+    calls: Count
+    ns: Count
+
+
+# By program.
+Costs = Mapping[str, ProgramCost]
+
+
+def sum_costs(runs: Iterable[Costs]) -> tuple[ProbeCost, ...]:
+    """Return the cost of each program over all runs, most time first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for costs in runs:
+        for program, cost in costs.items():
+            calls, ns = sums.get(program, (0, 0))
+            sums[program] = calls + cost.calls, ns + cost.ns
+    return tuple(
+        ProbeCost(program=name, calls=calls, mean_s=ns * NANOSECOND_S / calls if calls else None)
+        for name, (calls, ns) in sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))
+    )
+
+
 class DurationsRow(Struct, frozen=True, kw_only=True):
     """Number, sum and histogram of some durations, as in the documents."""
 
@@ -90,6 +116,7 @@ class StacksDocument(Struct, frozen=True, kw_only=True):
         tuple[Annotated[tuple[Index, ...], Meta(max_length=MOST_DEPTH)], ...],
         Meta(max_length=MOST_STACKS),
     ]
+    costs: Annotated[Mapping[Name, ProgramCost], Meta(max_length=MOST_NOTES)] = {}
     lost: Annotated[Mapping[str, Count], Meta(max_length=MOST_NOTES)]
     notes: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_NOTES)]
 

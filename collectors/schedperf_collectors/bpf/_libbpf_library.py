@@ -123,6 +123,7 @@ _INTEGER_FUNCTIONS: _Arguments = {
     "bpf_map_lookup_elem": (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p),
     "bpf_map_update_elem": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64),
     "bpf_map_get_next_key": (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p),
+    "bpf_enable_stats": (ctypes.c_int,),
     "bpf_obj_get_info_by_fd": (ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p),
     "libbpf_num_possible_cpus": (),
 }

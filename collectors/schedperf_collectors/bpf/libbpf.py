@@ -15,7 +15,6 @@ import mmap
 import os
 import resource
 import struct
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
@@ -27,9 +26,11 @@ from schedperf_collectors.machine.system import unavailable
 
 # enum bpf_map_type of include/uapi/linux/bpf.h: PERCPU_HASH, PERCPU_ARRAY, LRU_PERCPU_HASH.
 PERCPU_MAP_TYPES = (5, 6, 10)
-# struct bpf_prog_info of the same file, which ends with u64 recursion_misses (Linux 5.12).
-MISSES_OFFSET = 208
-MISSES_END = MISSES_OFFSET + 8
+# struct bpf_prog_info of the same file: u64 run_time_ns, run_cnt (Linux 5.1) and recursion_misses
+# (5.12), with which it ended then.
+INFO = struct.Struct("=192xQQQ")
+# enum bpf_stats_type: BPF_STATS_RUN_TIME.
+RUN_TIME = 0
 
 # "mechanism", "function" and "reason" of each slot, as in placement.json.
 Programs = dict[str, dict[str, Optional[str]]]
@@ -175,6 +176,7 @@ class BpfObject:
         self._library = load_library()
         self._label = label
         self._links: dict[str, int] = {}
+        self._timing: int | None = None
         # libbpf reads the file from this memory until it is loaded.
         self._data = data
         name = ctypes.create_string_buffer(label.encode())
@@ -299,18 +301,38 @@ class BpfObject:
 
         The result is empty on kernels before 5.12, which do not count this.
         """
-        counts = {name: self._misses_of(self._programs[name]) for name in self._links}
+        counts = {name: self._info_of(self._programs[name])[2] for name in self._links}
         return {name: count for name, count in counts.items() if count}
 
-    def _misses_of(self, program: int) -> int:
-        info = ctypes.create_string_buffer(MISSES_END)
-        size = ctypes.c_uint32(MISSES_END)
+    def costs(self) -> dict[str, tuple[int, int]]:
+        """Return by program the number of its calls, and their time in ns, while timed."""
+        infos = {name: self._info_of(self._programs[name]) for name in self._links}
+        return {name: (calls, ns) for name, (ns, calls, _) in infos.items()}
+
+    def start_timing(self) -> None:
+        """Let the kernel count and time the calls of all BPF programs (Linux 5.8).
+
+        :raises Unavailable: the kernel refuses
+        """
+        descriptor = self._library.bpf_enable_stats(RUN_TIME)
+        if descriptor < 0:
+            raise Unavailable(f"{self._label}: {os.strerror(-descriptor)}")
+        self._timing = descriptor
+
+    def stop_timing(self) -> None:
+        """End what :meth:`start_timing` started, if it did."""
+        if self._timing is not None:
+            os.close(self._timing)
+            self._timing = None
+
+    def _info_of(self, program: int) -> tuple[int, int, int]:
+        # Time in ns and number of the calls, and of those that were skipped.
+        info = ctypes.create_string_buffer(INFO.size)
+        size = ctypes.c_uint32(INFO.size)
         descriptor = self._library.bpf_program__fd(program)
         answer = self._library.bpf_obj_get_info_by_fd(descriptor, info, ctypes.byref(size))
-        # Older kernels return a shorter struct.
-        if answer < 0 or size.value < MISSES_END:
-            return 0
-        return int.from_bytes(info.raw[MISSES_OFFSET:MISSES_END], sys.byteorder)
+        # Older kernels return a shorter struct; the rest stays 0.
+        return INFO.unpack(info.raw) if answer >= 0 else (0, 0, 0)
 
     def _list_programs(self) -> Iterator[tuple[str, int]]:
         program = None

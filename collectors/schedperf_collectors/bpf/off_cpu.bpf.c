@@ -235,6 +235,43 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(const u64 *ctx)
     return 0;
 }
 
+#ifndef USE_VMLINUX_H
+struct linux_binprm {
+    const char *interp;
+} RELOCATED;
+#endif
+
+#define PATH_BYTES 128
+
+struct program_path {
+    char name[PATH_BYTES];
+};
+
+/* Programs that the workload's processes execute, some of which end before anyone lists their files. */
+struct {
+    __uint(type, MAP_TYPE_HASH);
+    __uint(max_entries, 1024);
+    __type(key, struct program_path);
+    __type(value, u32);
+} executed SEC(".maps");
+
+SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(const u64 *ctx)
+{
+    struct task_struct *task = (void *)ctx[0];
+    struct linux_binprm *program = (void *)ctx[2];
+    struct program_path path = {};
+    u32 one = 1;
+    long size;
+
+    if (!control.is_open || !is_own(task))
+        return 0;
+    size = read_kernel_str(path.name, PATH_BYTES, program->interp);
+    /* A longer name is cut. */
+    if (size > 1 && size < PATH_BYTES)
+        map_update(&executed, &path, &one, UPDATE_ANY);
+    return 0;
+}
+
 /* A task that ends does not run again. */
 SEC("tp_btf/sched_process_exit") int sched_process_exit_btf(const u64 *ctx)
 {

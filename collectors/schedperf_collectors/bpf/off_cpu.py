@@ -12,7 +12,8 @@ The document of a run::
      "least_ns": 1000, "shorter": {"count": 12, "ns": 9300}, "lost": {}, "notes": []}
 
 The stacks are those at the moment when a task left its CPU, as indexes of frames (function, and
-file, null for the kernel and if unknown), innermost first; null if the stack was not stored.
+file, null for the kernel and if unknown, "[JIT]" for code that the process generated), innermost
+first; null if the stack was not stored.
 ``call`` is the number of the system call that the task is in, null for interrupts and faults.
 ``who`` is the command of the task that ran instead of a preempted task, or that woke a blocked
 task; null if the waker is unknown. A wakeup by an interrupt has the task that was interrupted, e.g.
@@ -23,6 +24,7 @@ say. Pauses that began before the run or ended after it do not count. Bins as in
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Generator
 from typing import Any
@@ -43,8 +45,8 @@ from schedperf_collectors.plugin import Capture
 # What off_cpu.bpf.c counts.
 PREEMPTED, BLOCKED = 1, 2
 TRACEPOINTS = {
-    PREEMPTED: ("sched_switch", "sched_process_exit"),
-    BLOCKED: ("sched_switch", "sched_waking", "sched_process_exit"),
+    PREEMPTED: ("sched_switch", "sched_process_exec", "sched_process_exit"),
+    BLOCKED: ("sched_switch", "sched_waking", "sched_process_exec", "sched_process_exit"),
 }
 # struct off_key and the numbers before struct durations in struct off_cpu.
 KEY, BEFORE = struct.Struct("=iiiI16s"), struct.Struct("=QQ")
@@ -84,6 +86,8 @@ def capture_off_cpu(
 
 def _describe(programs: WorkloadPrograms, stacks: Stacks, counted: int) -> dict[str, Any]:
     facts = programs.facts(FACTS)
+    executed = (path.partition(b"\0")[0] for path, _ in programs.map("executed").items())
+    stacks.add_files(map(os.fsdecode, executed))
     rows: list[Row] = []
     for key, content in programs.map("places").items():
         kernel, user, call, has_waker, who = KEY.unpack(key)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import struct
 import threading
 from bisect import bisect_right
@@ -39,6 +40,14 @@ _TEXT = re.compile(r"^([0-9a-f]{8,16}) [tTwW] (\S+)(?:\t\[\S+\])?$", re.MULTILIN
 FIRST_PAUSE_S, PAUSE_S = 0.02, 0.25
 MOST_FILES = 4000
 BUILD_ID_DIGITS = 40
+# The file of a frame of generated code; a key and a value of the map of processes.
+GENERATED = "[JIT]"
+PROCESS = struct.Struct("=I")
+# Start, size and name; the start may have a prefix. Larger maps are cut.
+_GENERATED = re.compile(
+    rb"^(?:0[xX])?([0-9A-Fa-f]{1,15})[ \t]+(?:0[xX])?([0-9A-Fa-f]{1,15})[ \t]+(.+)$", re.MULTILINE
+)
+MOST_GENERATED_BYTES, LONGEST_NAME = 64 << 20, 512
 
 # A frame: its function, None if unknown, and its file, None for the kernel or if unknown.
 Frame = tuple[Optional[str], Optional[str]]
@@ -116,6 +125,11 @@ class MappedFiles:
             self._seen.clear()
             self._look()
 
+    def add(self, paths: Iterable[str]) -> None:
+        """Add files, such as programs that processes executed; they may be missing or relative."""
+        for path in paths:
+            self._paths.setdefault(os.path.abspath(path))  # noqa: PTH100 # keeps links
+
     def by_build_id(self, wanted: Iterable[str]) -> dict[str, str]:
         """Return the files with these build ids: path by build id."""
         missing = set(wanted)
@@ -154,17 +168,25 @@ class MappedFiles:
             self._paths.setdefault(os.fsdecode(path))
 
 
-class _File:
-    """The functions of one file with code."""
+class _Functions:
+    """The functions of one file with code, by offset; of generated code, by address.
 
-    def __init__(self, path: str) -> None:
-        functions: Iterable[Function] = ()
-        with contextlib.suppress(BadElf, OSError):
-            functions = read_functions(Path(path)).functions
+    :param functions: sorted by offset, one per offset
+    """
+
+    def __init__(self, functions: Iterable[Function]) -> None:
         self._functions = list(functions)
         self._offsets = [each.offset for each in self._functions]
 
+    @classmethod
+    def of_file(cls, path: str) -> _Functions:
+        """Return the functions of a file; none if it cannot be read."""
+        with contextlib.suppress(BadElf, OSError):
+            return cls(read_functions(Path(path)).functions)
+        return cls(())
+
     def name(self, offset: int) -> str | None:
+        """Return the function that contains an offset; None if there is none."""
         index = bisect_right(self._offsets, offset) - 1
         if index < 0:
             return None
@@ -172,6 +194,49 @@ class _File:
         # A function without a size ends where the next one begins.
         is_inside = not function.size or offset < function.offset + function.size
         return function.name if is_inside else None
+
+
+class GeneratedCode:
+    """The functions of code that processes generated, from the maps that these write for perf.
+
+    Like perf, this reads only files of root and of the own user.
+
+    :param processes: the process of each stack
+    """
+
+    def __init__(self, system: System, processes: BpfMap) -> None:
+        self._folder = system.path("/tmp")  # noqa: S108 # where perf expects them
+        self._processes = processes
+        self._of_process: dict[int, _Functions] = {}
+
+    def name(self, stack: int, address: int) -> str | None:
+        """Return the function at an address of the process of a stack; None if unknown."""
+        content = self._processes.read(PROCESS.pack(stack))
+        process = 0 if content is None else PROCESS.unpack(content)[0]
+        if process not in self._of_process:
+            self._of_process[process] = _Functions(self._read(f"perf-{process}.map"))
+        return self._of_process[process].name(address)
+
+    def _read(self, name: str) -> Iterator[Function]:
+        try:
+            content = _read_own(self._folder / name)
+        except OSError:
+            return
+        # The last one of several at one address counts.
+        found = {int(start, 16): (size, text) for start, size, text in _GENERATED.findall(content)}
+        for start in sorted(found):
+            size, text = found[start]
+            yield Function(start, int(size, 16), text.decode("utf-8", "replace")[:LONGEST_NAME])
+
+
+def _read_own(path: Path) -> bytes:
+    # The directory belongs to all users: a link may lead anywhere, and a fifo never ends.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 # of a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+            raise PermissionError(path)
+        return file.read(MOST_GENERATED_BYTES)
 
 
 class Stacks:
@@ -182,6 +247,7 @@ class Stacks:
     :param kernel: the map of kernel stacks
     :param user: the map of user stacks; None if there is none
     :param files: files that may contain the frames
+    :param generated: names of code that processes generated
     """
 
     def __init__(
@@ -190,11 +256,12 @@ class Stacks:
         user: BpfMap | None,
         functions: KernelFunctions,
         files: MappedFiles | None = None,
+        generated: GeneratedCode | None = None,
     ) -> None:
         self._kernel, self._user, self._functions = kernel, user, functions
-        self._files = files
+        self._files, self._generated = files, generated
         self._paths: dict[str, str] | None = None
-        self._opened: dict[str, _File] = {}
+        self._opened: dict[str, _Functions] = {}
         self._frames: dict[Frame, int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
         self._numbers: dict[tuple[bool, int], int] = {}
@@ -206,6 +273,11 @@ class Stacks:
     def user(self, number: int) -> int | None:
         """Return the index of a user stack among the described ones; None if not recorded."""
         return None if self._user is None else self._describe(number, self._user, is_user=True)
+
+    def add_files(self, paths: Iterable[str]) -> None:
+        """Add files that may contain user frames, before the first stack is named."""
+        if self._files is not None:
+            self._files.add(paths)
 
     def describe(self) -> dict[str, object]:
         """Return the frames, and the stacks as indexes of frames, innermost first."""
@@ -223,7 +295,7 @@ class Stacks:
         content = stored.read(struct.pack("=I", number))
         if content is None:
             return None
-        frames = self._user_frames(content) if is_user else self._kernel_frames(content)
+        frames = self._user_frames(content, number) if is_user else self._kernel_frames(content)
         stack = tuple(self._frames.setdefault(frame, len(self._frames)) for frame in frames)
         index = self._stacks.setdefault(stack, len(self._stacks))
         self._numbers[is_user, number] = index
@@ -237,23 +309,29 @@ class Stacks:
         ]
         return [(name, None) for name in names[_tracing(names) :]]
 
-    def _user_frames(self, content: bytes) -> list[Frame]:
+    def _user_frames(self, content: bytes, number: int) -> list[Frame]:
         raw = [
             (status, build_id.hex(), offset)
             for status, build_id, offset in USER_FRAME.iter_unpack(content)
             if status != EMPTY
         ]
         return [
-            self._user_frame(build_id, offset - bool(index)) if status == IN_FILE else (None, None)
+            self._user_frame(build_id, offset - bool(index))
+            if status == IN_FILE
+            else self._generated_frame(number, offset - bool(index))
             for index, (status, build_id, offset) in enumerate(raw)
         ]
+
+    def _generated_frame(self, number: int, address: int) -> Frame:
+        name = None if self._generated is None else self._generated.name(number, address)
+        return (None, None) if name is None else (name, GENERATED)
 
     def _user_frame(self, build_id: str, offset: int) -> Frame:
         path = self._path(build_id)
         if path is None:
             return None, None
         if path not in self._opened:
-            self._opened[path] = _File(path)
+            self._opened[path] = _Functions.of_file(path)
         return self._opened[path].name(offset), path
 
     def _path(self, build_id: str) -> str | None:

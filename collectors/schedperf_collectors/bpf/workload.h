@@ -146,12 +146,21 @@ struct {
     __uint(map_flags, STACK_BUILD_ID);
 } user_stacks SEC(".maps");
 
+/* A process with the user stack of a number: the addresses of generated code are those of a process. */
+struct {
+    __uint(type, MAP_TYPE_ARRAY);
+    __uint(max_entries, 8192);
+    __type(key, u32);
+    __type(value, u32);
+} user_stack_processes SEC(".maps");
+
 /* The current task's user stack; a negative number is an error. */
 INLINE s32 user_stack(void *ctx, struct task_struct *task)
 {
     struct addresses_key key = {};
     struct mm_struct *mm = task->mm;
     s32 *known, stack;
+    u32 process;
 
     key.stack = get_stackid(ctx, &user_addresses, USER_STACK);
     if (key.stack < 0 || !mm)
@@ -161,8 +170,11 @@ INLINE s32 user_stack(void *ctx, struct task_struct *task)
     if (known)
         return *known;
     stack = get_stackid(ctx, &user_stacks, USER_STACK);
-    if (stack >= 0)
+    if (stack >= 0) {
+        process = task->tgid;
+        map_update(&user_stack_processes, &stack, &process, UPDATE_ANY);
         map_update(&user_stacks_known, &key, &stack, UPDATE_ANY);
+    }
     return stack;
 }
 

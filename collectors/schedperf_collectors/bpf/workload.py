@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import time
@@ -11,7 +12,7 @@ from typing import Any, Callable
 
 from schedperf_collectors.bpf.libbpf import BpfMap, BpfObject, Candidate, load_what_works
 from schedperf_collectors.bpf.objects import read_object
-from schedperf_collectors.bpf.stacks import KernelFunctions, MappedFiles, Stacks
+from schedperf_collectors.bpf.stacks import GeneratedCode, KernelFunctions, MappedFiles, Stacks
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.before_command import children_of, find_setup
 from schedperf_collectors.machine.pid_namespace import global_pid
@@ -60,6 +61,9 @@ class WorkloadPrograms:
         :param setup: pid of the process that becomes the command; 0 if it does not exist yet
         :raises Unavailable: the kernel refuses
         """
+        # Without the kernel's timing, the cost is unknown and the run is recorded all the same.
+        with contextlib.suppress(Unavailable):
+            self._object.start_timing()
         self._object.map(".bss").write(U32.pack(0), CONTROL.pack(1, setup, time.monotonic_ns()))
 
     def close_gate(self) -> None:
@@ -68,9 +72,11 @@ class WorkloadPrograms:
         :raises Unavailable: the kernel refuses
         """
         self._object.map(".bss").write(U32.pack(0), CONTROL.pack(0, 0, 0))
+        self._object.stop_timing()
 
     def close(self) -> None:
         """Detach the programs."""
+        self._object.stop_timing()
         self._object.close()
 
     def map(self, name: str) -> BpfMap:
@@ -86,6 +92,14 @@ class WorkloadPrograms:
             self.map("facts").read(U32.pack(0)) or b""
         )
         return dict(zip(names, map(sum, zip(*per_cpu))))
+
+    def costs(self) -> dict[str, dict[str, int]]:
+        """Return the number and the time in ns of the calls of each program, while counting."""
+        return {
+            program.removesuffix("_btf"): {"calls": calls, "ns": ns}
+            for program, (calls, ns) in self._object.costs().items()
+            if calls
+        }
 
     def misses(self) -> dict[str, int]:
         """Return the number of events that the kernel did not report to a program."""
@@ -126,13 +140,18 @@ def capture_workload(
         files.stop()
         functions = KernelFunctions.read(system)
         stacks = Stacks(
-            programs.map("kernel_stacks"), programs.map("user_stacks"), functions, files
+            programs.map("kernel_stacks"),
+            programs.map("user_stacks"),
+            functions,
+            files,
+            GeneratedCode(system, programs.map("user_stack_processes")),
         )
         notes = [] if len(functions) else ["kernel functions are unknown: /proc/kallsyms is hidden"]
         described = describe(programs, stacks)
         return {
             "seconds": seconds,
             "programs": programs.attached,
+            "costs": programs.costs(),
             **stacks.describe(),
             **described,
             "notes": notes,

@@ -3,12 +3,21 @@
 
 from collections.abc import Iterator
 
-from schedperf.evidence.blocking.record import Blocking, BlockingRow, BlockingSide, By
+from schedperf.evidence.blocking.record import (
+    BlockedTrees,
+    Blocking,
+    BlockingRow,
+    BlockingSide,
+    By,
+)
+from schedperf.model.base_new import BASE
 from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf.model.units import format_measure
 from schedperf_reports.blocks import Block, Column, Text
+from schedperf_reports.graphics.flames import Flames, caption_of_trees
 from schedperf_reports.rates.cells import MEANS, gather_twins, lead, state_of
+from schedperf_reports.rates.probes import describe_probes
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -49,6 +58,8 @@ def blocking(comparison: Comparison) -> Iterator[Block]:
         return
     yield from lead([row for row in data.rows if row.by != "stack"], _name)
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
+    yield from describe_probes(data.sides)
+    yield from _draw_stacks(comparison)
     for _, subject, rows in by_subject(data.rows):
         for by, title in TABLES:
             kinds = (by, "all") if by == "cause" else (by,)
@@ -57,6 +68,18 @@ def blocking(comparison: Comparison) -> Iterator[Block]:
                 yield from RATES.blocks(titled(subject, title), gather_twins(chosen), MOST_ROWS)
     yield Text(text=f"times of the workload's tasks; {DIRECTION}; {MEANS}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
+
+
+def _draw_stacks(comparison: Comparison) -> Iterator[Block]:
+    trees = data_of(comparison.sections, BlockedTrees)
+    for compared in () if trees is None else trees.comparisons:
+        if compared.events:
+            yield Flames(
+                caption=f"Blocked stacks: {caption_of_trees(compared.events)}",
+                trees=compared.events,
+                sides=(BASE, compared.side),
+                whole="",
+            )
 
 
 def _describe_side(side: BlockingSide) -> str:

@@ -8,6 +8,7 @@ from schedperf.model.comparison import Comparison
 from schedperf.model.sections import data_of
 from schedperf_reports.blocks import Block, Column, Text
 from schedperf_reports.rates.cells import MEANS, gather_twins, lead, state_of
+from schedperf_reports.rates.probes import describe_probes
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -49,6 +50,7 @@ def locks(comparison: Comparison) -> Iterator[Block]:
     of_locks = [row for row in data.rows if not row.functions]
     yield from lead(of_locks, _name)
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
+    yield from describe_probes(data.sides)
     for _, subject, rows in by_subject(data.rows):
         for title, chosen in (
             ("waits for locks", [row for row in rows if not row.functions]),

@@ -7,6 +7,7 @@ Tables list the frames that changed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
+from typing import NamedTuple
 from urllib.parse import quote
 
 from msgspec import Struct, field
@@ -107,6 +108,7 @@ class Flames(Graphic, frozen=True, kw_only=True):
     :param rows: by row that evidence names, the index of a tree and functions to search for; with
         (), the whole drawing
     :param sums: sums of the classes of functions
+    :param whole: the command that exports frames of any size; "" if there is none
     """
 
     trees: Sequence[FlameTree]
@@ -115,6 +117,7 @@ class Flames(Graphic, frozen=True, kw_only=True):
     basis: str = ""
     rows: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     sums: Sequence[Sum] = ()
+    whole: str = "schedperf profile --export"
 
     @property
     def has_new(self) -> bool:
@@ -173,6 +176,7 @@ class Flames(Graphic, frozen=True, kw_only=True):
             "events": to_plain(self.trees),
             "sides": sides,
             "speedscope": SPEEDSCOPE_SCHEMA,
+            "whole": self.whole,
             "sums": sums,
         }
 
@@ -206,6 +210,12 @@ def caption_of(tree: FlameTree) -> str:
         return f"{sides}; one run per side: significance unknown, frames are not coloured"
     coloured = " (coloured)" if tree.measures[0].changed else ""
     return f"{sides}; {count_changed(tree)} {_significance(tree)}{coloured}"
+
+
+def caption_of_trees(trees: Sequence[FlameTree]) -> str:
+    """Return the caption of the first tree, which is drawn, and the changes of the others."""
+    more = "; ".join(f"{tree.place}: {count_changed(tree)}" for tree in trees[1:])
+    return f"{caption_of(trees[0])}{f'; {more}' if more else ''}"
 
 
 def count_changed(tree: FlameTree) -> str:
@@ -344,17 +354,36 @@ def _origin(tree: FlameTree, frame: int) -> str:
 
 
 def _say(drawn: _Drawn, frame: int) -> str:
-    values = drawn.values
+    values, unit = drawn.values, _Unit.of(drawn.tree)
     base = values.base[frame]
     if not values.new:
-        return f"{base:.2f}%"
+        return f"{unit.number(base or 0.0)}{unit.percent or unit.change}"
     new, change = values.new[frame], drawn.changes[frame]
     if base is None or new is None or change is None:
         return "not recorded on at least one side"
     low, high = (values.low[frame], values.high[frame]) if values.low else (None, None)
-    is_known = low is not None and high is not None
-    interval = f"[{low:+.2f}, {high:+.2f}]" if is_known else "(no CI)"
-    return f"base {base:.2f}%, new {new:.2f}%; change {change:+.2f} pp {interval}"
+    interval = "(no CI)"
+    if low is not None and high is not None:
+        interval = f"[{unit.number(low, '+')}, {unit.number(high, '+')}]"
+    sides = f"base {unit.number(base)}{unit.percent}, new {unit.number(new)}{unit.percent}"
+    return f"{sides}; change {unit.number(change, '+')} {unit.change} {interval}"
+
+
+class _Unit(NamedTuple):
+    # Of the first measure: what follows each value, what follows a change, and the format.
+    percent: str
+    change: str
+    digits: str
+
+    @classmethod
+    def of(cls, tree: FlameTree) -> "_Unit":
+        measure = tree.measures[0]
+        if measure.measure == "share":
+            return cls("%", "pp", ".2f")
+        return cls("", f"{tree.unit} per {measure.operation}", ".4g")
+
+    def number(self, value: float, sign: str = "") -> str:
+        return format(value, f"{sign}{self.digits}")
 
 
 def describe_flames(trees: Sequence[FlameTree]) -> Iterator[Block]:

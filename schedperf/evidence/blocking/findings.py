@@ -3,8 +3,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence import finding
+from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.blocking.record import Blocking, BlockingRow, By
+from schedperf.model.caveats import Caveat
+from schedperf.model.probes import lost_caveats
 from schedperf.model.sections import Finding
 from schedperf.stats.counted.findings import rate_finding, write_change
 from schedperf.stats.counted.largest import (
@@ -19,6 +21,12 @@ from schedperf.stats.counted.largest import (
 LEAST_PART = 0.1
 # The most specific kind with a significant row is reported.
 KINDS: Sequence[By] = ("function", "cause", "all")
+
+
+@caveat_rule("lost_blocking", Blocking)
+def lost(record: Blocking) -> Iterator[Caveat]:
+    """Yield a caveat for each side that lost many events."""
+    return lost_caveats(record.sides, Blocking.collector)
 
 
 @finding("blocking", Blocking)

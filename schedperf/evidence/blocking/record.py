@@ -4,24 +4,26 @@
 from collections.abc import Hashable
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Struct
-
+from schedperf.evidence.profile.flame_record import FlameComparison
 from schedperf.model.counted import RateRow
+from schedperf.model.probes import ProbedSide
 from schedperf.model.sections import SectionData
 
 By = Literal["all", "cause", "function", "waker", "stack"]
 Field = Literal["blocked", "runnable", "times", "p99"]
 
 
-class BlockingSide(Struct, frozen=True, kw_only=True):
+class BlockingSide(ProbedSide, frozen=True, kw_only=True):
     """The recorded runs of one side."""
 
-    side: str
-    runs: int
-    seconds: Annotated[float, "recording time in s, summed over all runs"]
     times: Annotated[int, "number of times that a task blocked, in all runs"]
     least_s: Annotated[float, "shorter times in s are not among them"]
     shorter: Annotated[int, "number of shorter times in all runs"]
+
+    @property
+    def events(self) -> int:
+        """Number of times that a task blocked."""
+        return self.times
 
 
 class BlockingRow(RateRow, frozen=True, kw_only=True):
@@ -77,3 +79,14 @@ class Blocking(SectionData, frozen=True, kw_only=True):
     sides: tuple[BlockingSide, ...]
     rows: tuple[BlockingRow, ...]
     notes: tuple[str, ...]
+
+
+class BlockedTrees(SectionData, frozen=True, kw_only=True):
+    """The stacks of blocked and of runnable time of each new side, compared with base."""
+
+    section: ClassVar[str] = "blocked_flames"
+    version: ClassVar[int] = 1
+    table: ClassVar[str] = "comparisons.events"
+    collector: ClassVar[str] = "bpf_blocking"
+
+    comparisons: tuple[FlameComparison, ...]

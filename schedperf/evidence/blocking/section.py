@@ -18,7 +18,7 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.runs.captured import count_notes, load_captured, why_nothing
 from schedperf.runs.off_cpu import OffCpu, Pause, describe_losses, user_function
-from schedperf.runs.stacks import Durations, Stack
+from schedperf.runs.stacks import Durations, Frame, Stack, sum_costs
 from schedperf.stats.counted.rates import Measure
 from schedperf.stats.counted.sums import Sums, compare_with_first, largest_of_kinds
 
@@ -67,11 +67,19 @@ def blocking(sides: Sequence[Side]) -> Blocking:
 
     :raises Absent: a side has no run with a readable capture, or no task was blocked
     """
+    return analyse_sides(load_sides(sides))
+
+
+def load_sides(sides: Sequence[Side]) -> list[SideOf[OffCpu]]:
+    """Read the blocked times of all sides.
+
+    :raises Absent: a side has no run with a readable capture
+    """
     loaded = load_captured(sides, FOLDER, _read)
     for side, captured in zip(sides, loaded, strict=True):
         if not captured.runs:
             raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
-    return analyse_sides(loaded)
+    return loaded
 
 
 def _read(side: Side, run: Run) -> OffCpu:
@@ -132,10 +140,16 @@ def _subjects_of(pause: Pause) -> Iterator[Subject]:
         yield Subject("stack", cause, stack=stack)
 
 
-def _names(stack: Stack | None) -> Iterator[str]:
+def frames_of(stack: Stack | None) -> Iterator[Frame]:
+    """Yield the frames of a stack, innermost first, without the scheduler's own functions."""
     for frame in stack or ():
         if frame.function not in ("__schedule", "schedule"):
-            yield frame.function or (f"[{frame.program}]" if frame.program else "[unknown]")
+            yield frame
+
+
+def _names(stack: Stack | None) -> Iterator[str]:
+    for frame in frames_of(stack):
+        yield frame.function or (f"[{frame.program}]" if frame.program else "[unknown]")
 
 
 def _ns(run: Captured[_RunSums]) -> Mapping[Subject, float]:
@@ -174,6 +188,8 @@ def _describe(side: SideOf[OffCpu]) -> BlockingSide:
         times=sum(pause.durations.count for content in contents for pause in content.pauses),
         least_s=max(content.least_ns for content in contents) * NANOSECOND_S,
         shorter=sum(content.shorter for content in contents),
+        lost=sum(sum(content.lost.values()) for content in contents),
+        probes=sum_costs(content.costs for content in contents),
     )
 
 

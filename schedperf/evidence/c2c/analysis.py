@@ -31,6 +31,7 @@ from schedperf.evidence.c2c.lines import (
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.namer import Namer
 from schedperf.evidence.c2c.naming import Named
+from schedperf.evidence.c2c.pairs import attribute_loads
 from schedperf.evidence.c2c.percpu_copies import Folded, fold_addresses
 from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.sharing import df_false_share, sharing_of
@@ -350,6 +351,7 @@ class _LineMaker:
             sharing=sharing_of(share),
             false_share=share,
             accesses=accesses,
+            pairs=attribute_loads(part, functions),
         )
 
     def _key(self, group: _Group, part: Part, names: _Names) -> str:

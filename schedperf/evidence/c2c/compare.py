@@ -15,7 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lines, see_lines
+from schedperf.evidence.c2c.model import Functions
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
 from schedperf.model.base_new import BaseNew
 from schedperf.model.rows import Replication
@@ -34,6 +35,12 @@ from schedperf.stats import ComparedCounts, compare_counts
 # Operations per unit of rates: rates of single operations are small, those of whole runs large.
 USUAL_PER = 1000
 WHOLE_RUN = "run"
+# Pairs of functions of a line that are compared; each makes the correction for multiple testing
+# stricter. They are selected by the loads of both sides together.
+MOST_PAIRS, MOST_UNMATCHED_PAIRS = 4, 10
+# Pairs are compared only if at least this fraction of the contended loads is attributed on each
+# side: otherwise a change may be one of the sampled writes.
+LEAST_ATTRIBUTED = 0.9
 
 # By observable: perf's labels of the totals ("Trace Event Information") in snake case.
 REMOTE: Mapping[Observable, str] = {
@@ -51,6 +58,18 @@ LOCAL: Mapping[Observable, str] = {
 STORES: Mapping[Observable, str] = dict.fromkeys(REMOTE, "store_operations")
 
 
+class PairChange(NamedTuple):
+    """The contended loads of one pair of functions, remote and local together.
+
+    :param share: fraction of the contended loads of the line or lines on each side; None if the
+        side did not sample them
+    """
+
+    functions: Functions
+    share: BaseNew[float | None]
+    loads: C2cChange
+
+
 class LineChange(Struct, frozen=True, kw_only=True):
     """One cache line on both sides.
 
@@ -58,6 +77,8 @@ class LineChange(Struct, frozen=True, kw_only=True):
     :param new: the line in new; None if new did not sample it
     :param unmatched: reason why the other side may have it under another name; None if both sides
         have it, or if the other side certainly has no samples of it
+    :param pairs: at most :data:`MOST_PAIRS` pairs of functions, most contended first; empty if
+        the line is not matched
     """
 
     base: SeenLine | None
@@ -65,6 +86,7 @@ class LineChange(Struct, frozen=True, kw_only=True):
     unmatched: str | None
     remote: C2cChange
     local: C2cChange
+    pairs: tuple[PairChange, ...] = ()
 
     @property
     def is_changed(self) -> bool:
@@ -83,6 +105,8 @@ class MemoryComparison(Struct, frozen=True, kw_only=True):
         compared, or if each side has one run
     :param replication: unit of replication: runs, or boots if both sides have several
     :param lines: most contended first
+    :param unmatched_pairs: pairs of functions of all unmatched lines together, at most
+        :data:`MOST_UNMATCHED_PAIRS`
     :param least_ratio: the smallest detectable ratio of any line; None if nothing was compared
     :param notes: what was not measured or not compared, one sentence each
     """
@@ -95,6 +119,7 @@ class MemoryComparison(Struct, frozen=True, kw_only=True):
     replication: Replication
     totals: C2cTotals
     lines: tuple[LineChange, ...]
+    unmatched_pairs: tuple[PairChange, ...]
     least_ratio: float | None
     notes: tuple[str, ...]
 
@@ -103,8 +128,8 @@ Runs = Sequence[Captured[MemorySamples]]
 Sides = tuple[Runs, Runs]
 Floats = npt.NDArray[np.float64]
 _NUMBER = re.compile(r"\d+")
-# Counts of base's runs, and counts of new's runs.
-_Column = tuple[Sequence[int], Sequence[int]]
+# Counts of base's runs, and counts of new's runs; of pairs of functions, expected counts.
+_Column = tuple[Sequence[float], Sequence[float]]
 
 
 def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
@@ -124,6 +149,7 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
     sights = (_Sight.of("base", base, seen[0]), _Sight.of("new", new, seen[1]))
     pairs = [(pair, _why_unmatched(pair, sights)) for pair in pair_lines(*seen)]
     lines, rates = _compare_lines(pairs, sides, basis)
+    lines, unmatched_pairs = _compare_pairs(lines, sides, basis)
     is_tried = rates is not None and not math.isnan(rates.phi)
     return MemoryComparison(
         reason=reason,
@@ -134,6 +160,7 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
         replication="runs" if basis is None else basis.replication,
         totals=_compare_totals(sides, basis),
         lines=lines,
+        unmatched_pairs=unmatched_pairs,
         least_ratio=min(filter(None, _least_ratios(lines)), default=None),
         notes=tuple(_notes(sides, lines)),
     )
@@ -336,6 +363,89 @@ def _line_column(pair: Pair, sides: Sides, name: Literal["remote", "local"]) -> 
     return counts(pair.base, sides[0]), counts(pair.new, sides[1])
 
 
+def _compare_pairs(
+    lines: Sequence[LineChange], sides: Sides, basis: _Basis | None
+) -> tuple[tuple[LineChange, ...], tuple[PairChange, ...]]:
+    # The lines with their pairs of functions, and the pairs of all unmatched lines together, which
+    # are compared because functions have names where lines have none. The pairs of matched lines
+    # and these are tested as one family.
+    matched = [line for line in lines if line.unmatched is None]
+    unmatched = [line for line in lines if line.unmatched is not None]
+    groups = [
+        *(_Pairs.of([line], sides, MOST_PAIRS) for line in matched),
+        _Pairs.of(unmatched, sides, MOST_UNMATCHED_PAIRS),
+    ]
+    tested = [
+        column for group in groups if group.is_attributed for column in group.columns.values()
+    ]
+    changes = iter(_compare(tested, basis, is_load=True)[0])
+    compared = [tuple(group.changes(changes)) for group in groups]
+    of_matched = iter(compared)
+    with_pairs = [
+        replace(line, pairs=next(of_matched)) if line.unmatched is None else line for line in lines
+    ]
+    return tuple(with_pairs), compared[-1]
+
+
+class _Pairs(Struct, frozen=True, kw_only=True):
+    # The most contended pairs of functions of some lines, by the loads of both sides.
+    # ``attributed`` has the contended loads of these lines that are attributed to any functions,
+    # and ``contended`` all, for each side.
+    columns: Mapping[Functions, _Column]
+    attributed: tuple[float, float]
+    contended: tuple[int, int]
+
+    @classmethod
+    def of(cls, lines: Sequence[LineChange], sides: Sides, most: int) -> "_Pairs":
+        seen = [
+            [line for line in of_side if line is not None]
+            for of_side in ([each.base for each in lines], [each.new for each in lines])
+        ]
+        columns = _pair_columns(seen, sides)
+        named = [functions for functions in columns if functions.are_named]
+        ranked = sorted(named, key=lambda pair: (-sum(map(sum, columns[pair])), pair))
+        base, new = (sum(sum(column[side]) for column in columns.values()) for side in (0, 1))
+        return cls(
+            columns={functions: columns[functions] for functions in ranked[:most]},
+            attributed=(base, new),
+            contended=(_contended(seen[0]), _contended(seen[1])),
+        )
+
+    @property
+    def is_attributed(self) -> bool:
+        """Whether the writers of nearly all contended loads were sampled on both sides."""
+        return all(
+            attributed >= LEAST_ATTRIBUTED * contended
+            for attributed, contended in zip(self.attributed, self.contended, strict=True)
+        )
+
+    def changes(self, compared: Iterator[C2cChange]) -> Iterator[PairChange]:
+        """Yield the pairs; the next of the compared changes are theirs if they are attributed."""
+        for functions, column in self.columns.items():
+            shares = [
+                sum(counts) / contended if contended else None
+                for counts, contended in zip(column, self.contended, strict=True)
+            ]
+            loads = next(compared) if self.is_attributed else C2cChange(samples=_samples(column))
+            yield PairChange(functions, BaseNew(base=shares[0], new=shares[1]), loads)
+
+
+def _contended(lines: Sequence[SeenLine]) -> int:
+    return sum(line.contended for line in lines)
+
+
+def _pair_columns(seen: Sequence[Sequence[SeenLine]], sides: Sides) -> dict[Functions, _Column]:
+    columns: dict[Functions, tuple[list[float], list[float]]] = {}
+    for side, lines in enumerate(seen):
+        for line in lines:
+            for functions, loads in (line.pairs or {}).items():
+                empty = ([0.0] * len(sides[0]), [0.0] * len(sides[1]))
+                column = columns.setdefault(functions, empty)
+                for index, count in loads.items():
+                    column[side][index] += count
+    return dict(columns)
+
+
 def _compare(
     columns: Sequence[_Column], basis: _Basis | None, *, is_load: bool
 ) -> tuple[list[C2cChange], ComparedCounts | None]:
@@ -386,7 +496,7 @@ def _one_sided(column: _Column, pair: Pair) -> C2cChange:
 
 
 def _samples(column: _Column) -> BaseNew[int]:
-    return BaseNew(base=sum(column[0]), new=sum(column[1]))
+    return BaseNew(base=round(sum(column[0])), new=round(sum(column[1])))
 
 
 def _known(value: float) -> float | None:

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from schedperf.evidence import finding
 from schedperf.evidence.c2c.record import (
     C2c,
     C2cChange,
     C2cLineRow,
+    C2cPairRow,
     C2cPoint,
     Observable,
     Sharing,
@@ -19,6 +22,8 @@ from schedperf.model.units import format_number
 
 # Largest number of findings per point; the section's table lists all lines.
 MOST_FINDINGS = 5
+# A pair of functions with a smaller part of the change of all pairs is not reported.
+LEAST_PART = 0.05
 
 
 _SHARING: Mapping[Sharing, str] = {
@@ -50,26 +55,15 @@ class Size(NamedTuple):
     n: tuple[int, int]
 
 
-class Contention(NamedTuple):
-    """A line with a significantly changed rate.
+class LoadChange(Struct, frozen=True, kw_only=True):
+    """A change of a rate of contended loads.
 
-    :param measure: the changed rate; if both changed, the one with the smaller q
-    :param change: change of this rate
+    :param measure: whose rate it is
     """
 
     point: C2cPoint
-    line: C2cLineRow
-    measure: Literal["remote", "local"]
+    measure: Literal["remote", "local", "remote + local"]
     change: C2cChange
-
-    @property
-    def subject(self) -> str:
-        """Name of the line between backticks, then its key in parentheses.
-
-        If base and new have different keys, both; without a name, only the keys.
-        """
-        keys = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
-        return keys if self.line.name is None else f"`{self.line.name}` ({keys})"
 
     @property
     def rises(self) -> bool:
@@ -111,6 +105,21 @@ class Contention(NamedTuple):
         return f"per {unit}" if per == 1 else f"per {per} {unit}s"
 
 
+class Contention(LoadChange, frozen=True, kw_only=True):
+    """A line with a significantly changed rate; if both rates changed, the one of smaller q."""
+
+    line: C2cLineRow
+
+    @property
+    def subject(self) -> str:
+        """Name of the line between backticks, then its key in parentheses.
+
+        If base and new have different keys, both; without a name, only the keys.
+        """
+        keys = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
+        return keys if self.line.name is None else f"`{self.line.name}` ({keys})"
+
+
 def contentions(point: C2cPoint) -> Iterator[Contention]:
     """Yield the lines of a point that changed significantly, most contended first."""
     for line in point.lines:
@@ -133,14 +142,63 @@ def bouncing_lines(data: C2c) -> Iterator[Finding]:
                 yield _describe(compared.side, contention)
 
 
+@finding("contending_functions", C2c)
+def contending_functions(data: C2c) -> Iterator[Finding]:
+    """Yield a finding for each pair of functions whose contention changed, largest change first.
+
+    Each point of a side has at most :data:`MOST_FINDINGS` findings.
+    """
+    for compared in data.comparisons:
+        for point in compared.points:
+            pairs = [
+                (f"`{line.name or line.row}`", pair) for line in point.lines for pair in line.pairs
+            ]
+            pairs += [("lines without a match", pair) for pair in point.pairs]
+            changed = [(where, pair) for where, pair in pairs if pair.loads.changed]
+            changed.sort(key=lambda each: -_size(each[1]))
+            least = LEAST_PART * sum(_size(pair) for _, pair in changed)
+            for where, pair in changed[:MOST_FINDINGS]:
+                if _size(pair) >= least:
+                    yield _describe_pair(compared.side, point, where, pair)
+
+
+def _size(pair: C2cPairRow) -> float:
+    return abs(pair.loads.difference or 0.0)
+
+
+def _describe_pair(side: str, point: C2cPoint, where: str, pair: C2cPairRow) -> Finding:
+    change = LoadChange(point=point, measure="remote + local", change=pair.loads)
+    functions = f"{pair.reader} reads what {pair.writer} writes"
+    return _finding(
+        side,
+        change,
+        rule="contending_functions",
+        row=pair.row,
+        clause=f"{functions} on {where}: {change.clause}",
+    )
+
+
 def _describe(side: str, contention: Contention) -> Finding:
-    size, row = contention.size, contention.line.row
-    return Finding(
-        id=f"bouncing_lines#{row}",
-        side=side,
+    return _finding(
+        side,
+        contention,
+        rule="bouncing_lines",
+        row=contention.line.row,
         clause=f"{contention.subject}: {contention.clause}",
-        change=contention.interval,
         details=_sharing(contention.line),
+    )
+
+
+def _finding(
+    side: str, change: LoadChange, *, rule: str, row: str, clause: str, details: str = ""
+) -> Finding:
+    size = change.size
+    return Finding(
+        id=f"{rule}#{row}",
+        side=side,
+        clause=clause,
+        change=change.interval,
+        details=details,
         metric=size.metric,
         value=size.value,
         ci=size.interval,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from schedperf.evidence.c2c.lines import CONTENDED
-from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
+from schedperf.evidence.c2c.model import Access, Functions, Line, MemoryProfile, NodeAccesses
 from schedperf.evidence.c2c.record import Sharing
 from schedperf.model.run import Captured
 
@@ -48,6 +48,8 @@ class SeenLine(Struct, frozen=True, kw_only=True):
     :param sharing: as in :class:`Line`; "mixed" if runs or objects differ
     :param false_share: fraction of contended samples with false sharing, 0 to 1; None if unknown
     :param accesses: by offset and name; latencies of merged accesses are None
+    :param pairs: expected contended loads of each pair of functions by index of the run; None if
+        the source does not record CPUs
     """
 
     identity: str
@@ -66,11 +68,19 @@ class SeenLine(Struct, frozen=True, kw_only=True):
     sharing: Sharing | None
     false_share: float | None
     accesses: tuple[Access, ...]
+    pairs: Mapping[Functions, Mapping[int, float]] | None
 
     @property
     def contended(self) -> int:
         """Number of contended loads, summed over all runs."""
         return sum(self.remote.values()) + sum(self.local.values())
+
+    @property
+    def attributed(self) -> float | None:
+        """Fraction of the contended loads with a sampled write by another CPU; None if unknown."""
+        if self.pairs is None or not self.contended:
+            return None
+        return sum(sum(loads.values()) for loads in self.pairs.values()) / self.contended
 
     @property
     def names(self) -> Mapping[str, int]:
@@ -120,7 +130,19 @@ def _together(
         sharing=_sharing({line.sharing for _, line in lines}),
         false_share=_false_share([line for _, line in lines]),
         accesses=tuple(_accesses(line for _, line in lines)),
+        pairs=_pairs(lines),
     )
+
+
+def _pairs(lines: Sequence[tuple[int, Line]]) -> dict[Functions, dict[int, float]] | None:
+    pairs: dict[Functions, dict[int, float]] = {}
+    for index, line in lines:
+        if line.pairs is None:
+            return None
+        for functions, loads in line.pairs.items():
+            by_run = pairs.setdefault(functions, {})
+            by_run[index] = by_run.get(index, 0.0) + loads
+    return pairs
 
 
 def _by_run(lines: Sequence[tuple[int, Line]], name: str) -> dict[int, int]:

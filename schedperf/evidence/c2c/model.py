@@ -28,6 +28,22 @@ class NodeAccesses(NamedTuple):
     remote: int
 
 
+class Functions(NamedTuple):
+    """A function with contended loads of a line, and a function that writes to the line."""
+
+    reader: str
+    writer: str
+
+    @property
+    def are_named(self) -> bool:
+        """Whether both are functions: neither unresolved addresses nor the rest of the functions.
+
+        >>> Functions("update_cfs_group", "[kernel] unresolved").are_named
+        False
+        """
+        return not any(name.startswith(("[", "(")) for name in self)
+
+
 class Access(Struct, frozen=True, kw_only=True):
     """Sampled accesses to one range of bytes of a line.
 
@@ -85,6 +101,8 @@ class Line(Struct, frozen=True, kw_only=True):
     :param false_share: fraction of contended samples with false sharing, 0 to 1; None if
         ``sharing`` is None
     :param accesses: sorted by offset
+    :param pairs: expected contended loads by the functions that read and write; None if the source
+        does not record CPUs
     """
 
     key: str
@@ -96,6 +114,7 @@ class Line(Struct, frozen=True, kw_only=True):
     sharing: Sharing | None
     false_share: float | None
     accesses: tuple[Access, ...]
+    pairs: Mapping[Functions, float] | None
 
 
 class MemoryProfile(Struct, frozen=True, kw_only=True):

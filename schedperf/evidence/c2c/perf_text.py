@@ -651,6 +651,7 @@ def _line(line: C2cTextLine, observable: Observable) -> Line:
             _access(offset, rows, line.counts, observable)
             for offset, rows in sorted(offsets.items())
         ),
+        pairs=None,
     )
 
 

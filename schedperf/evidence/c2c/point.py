@@ -7,7 +7,7 @@ from itertools import groupby
 
 from msgspec.structs import asdict
 
-from schedperf.evidence.c2c.compare import LineChange, compare_memory
+from schedperf.evidence.c2c.compare import MOST_PAIRS, LineChange, PairChange, compare_memory
 from schedperf.evidence.c2c.merge import MemorySamples, SeenLine
 from schedperf.evidence.c2c.model import Access
 from schedperf.evidence.c2c.record import (
@@ -15,7 +15,9 @@ from schedperf.evidence.c2c.record import (
     C2cCommand,
     C2cLineRow,
     C2cNode,
+    C2cPairRow,
     C2cPoint,
+    C2cSampledPair,
     C2cSeen,
     C2cSymbol,
     C2cTimedAccess,
@@ -72,6 +74,7 @@ def describe_point(
         least_ratio=comparison.least_ratio,
         totals=comparison.totals,
         lines=tuple(_lines(_chosen(comparison.lines, most_lines), prefix)),
+        pairs=tuple(_pair(pair, prefix) for pair in comparison.unmatched_pairs),
         seen=len(comparison.lines),
         seen_unmatched=BaseNew(base=len(of_base), new=len(of_new)),
         notes=comparison.notes,
@@ -125,7 +128,19 @@ def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[C2cLineRow]:
             local=line.local,
             base=_seen(line.base),
             new=_seen(line.new),
+            pairs=tuple(_pair(pair, f"{prefix}{row}{number}/") for pair in line.pairs),
         )
+
+
+def _pair(pair: PairChange, prefix: str) -> C2cPairRow:
+    reader, writer = pair.functions
+    return C2cPairRow(
+        row=f"{prefix}{reader}/{writer}",
+        reader=reader,
+        writer=writer,
+        share=pair.share,
+        loads=pair.loads,
+    )
 
 
 def _names(seen: Iterable[SeenLine]) -> tuple[str, ...]:
@@ -150,6 +165,7 @@ def _seen(line: SeenLine | None) -> C2cSeen | None:
         sharing=line.sharing,
         false_share=line.false_share,
         accesses=tuple(describe_access(access) for access in line.accesses),
+        attributed=line.attributed,
     )
 
 
@@ -179,6 +195,22 @@ def describe_access(access: Access) -> C2cAccess:
 def describe_timed_access(access: Access) -> C2cTimedAccess:
     """Convert accesses to their record like :func:`describe_access`, with the mean latency."""
     return C2cTimedAccess(**asdict(describe_access(access)), mean_weight=access.mean_weight)
+
+
+def describe_pairs(line: SeenLine) -> tuple[C2cSampledPair, ...]:
+    """Return the pairs of functions of a line of a single source, most contended first."""
+    counts = {functions: sum(loads.values()) for functions, loads in (line.pairs or {}).items()}
+    ranked = sorted(counts, key=lambda functions: (-counts[functions], functions))
+    return tuple(
+        C2cSampledPair(
+            reader=functions.reader,
+            writer=functions.writer,
+            share=counts[functions] / line.contended,
+            samples=counts[functions],
+        )
+        for functions in ranked
+        if functions.are_named
+    )[:MOST_PAIRS]
 
 
 def _cpus(cpus: Iterable[int] | None) -> str | None:

@@ -187,11 +187,46 @@ class C2cSeen(Struct, frozen=True, kw_only=True):
         float | None, "fraction of contended samples with false sharing, 0 to 1; null if unknown"
     ]
     accesses: tuple[C2cAccess, ...]
+    attributed: Annotated[
+        float | None,
+        "fraction of the contended loads that are attributed to writing functions, 0 to 1: those "
+        "with a sampled write by another CPU; null if the source does not record CPUs",
+    ] = None
 
     @property
     def contended(self) -> int:
         """Number of sampled contended loads of the whole line."""
         return sum(access.contended for access in self.accesses)
+
+
+class C2cPair(Struct, frozen=True, kw_only=True):
+    """Two functions that contend for a line: one reads what the other one writes."""
+
+    reader: Annotated[str, "function with the contended loads"]
+    writer: Annotated[str, "function that writes to the line on other CPUs"]
+
+
+class C2cPairRow(C2cPair, frozen=True, kw_only=True):
+    """The contended loads of a pair of functions on both sides."""
+
+    row: Annotated[str, "id of the row; evidence refers to it as c2c#ROW"]
+    share: Annotated[
+        BaseNew[float | None],
+        "fraction of the contended loads of the line or lines, 0 to 1; null if not sampled",
+    ]
+    loads: Annotated[
+        C2cChange,
+        "remote and local contended loads of `reader`. A sample does not record which write made "
+        "it slow: each load is divided among the writes of other CPUs to the line, so the "
+        "samples are expected numbers, rounded",
+    ]
+
+
+class C2cSampledPair(C2cPair, frozen=True, kw_only=True):
+    """The contended loads of a pair of functions on one line of a single source."""
+
+    share: Annotated[float, "fraction of the contended loads of the line, 0 to 1"]
+    samples: Annotated[float, "expected number of contended loads"]
 
 
 class C2cLineRow(Struct, frozen=True, kw_only=True):
@@ -205,6 +240,11 @@ class C2cLineRow(Struct, frozen=True, kw_only=True):
     local: C2cChange
     base: Annotated[C2cSeen | None, "the line in base; null if not sampled in base"]
     new: Annotated[C2cSeen | None, "the line in new; null if not sampled in new"]
+    pairs: Annotated[
+        tuple[C2cPairRow, ...],
+        "pairs of functions that contend for the line, most contended first; empty if the line is "
+        "not compared, if no write by another CPU was sampled, or if a source does not record CPUs",
+    ] = ()
 
     @property
     def sides(self) -> BaseNew[C2cSeen | None]:
@@ -262,6 +302,11 @@ class C2cPoint(Struct, frozen=True, kw_only=True):
     ]
     totals: C2cTotals
     lines: tuple[C2cLineRow, ...]
+    pairs: Annotated[
+        tuple[C2cPairRow, ...],
+        "pairs of functions that contend for lines without a match on the other side, of all of "
+        "these lines together, most contended first",
+    ] = ()
     seen: Annotated[int, "number of cache lines, including lines that are not listed"]
     seen_unmatched: Annotated[BaseNew[int], "number of cache lines that are not compared"]
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
@@ -302,6 +347,7 @@ class C2cSampledLine(C2cSeen, frozen=True, kw_only=True):
     remote: Annotated[int, "number of sampled contended loads served by another node"]
     local: Annotated[int, "number of sampled contended loads served by the same node"]
     accesses: tuple[C2cTimedAccess, ...]
+    pairs: Annotated[tuple[C2cSampledPair, ...], "as in the comparison, most contended first"] = ()
 
 
 class C2cSource(Struct, frozen=True, kw_only=True):

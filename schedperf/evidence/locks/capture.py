@@ -24,6 +24,7 @@ from schedperf.evidence.locks.record import LockType, NamedBy
 from schedperf.inputs.bundle.json import MOST_HISTOGRAM_VALUES, decode
 from schedperf.runs.stacks import (
     MOST_ROWS,
+    Costs,
     Durations,
     DurationsRow,
     Index,
@@ -89,11 +90,13 @@ class LocksCapture(Struct, frozen=True, kw_only=True):
     """The waits of one run.
 
     :param lost: events that were lost, by kind
+    :param costs: the calls of the programs
     """
 
     seconds: float
     waits: tuple[Wait, ...]
     lost: Mapping[str, int]
+    costs: Costs
     notes: tuple[str, ...]
 
 
@@ -129,6 +132,7 @@ def parse_locks(content: bytes, label: str) -> LocksCapture:
         seconds=document.seconds,
         waits=tuple(_wait(row, table.stack(row.stack)) for row in document.rows),
         lost={what: count for what, count in document.lost.items() if count},
+        costs=document.costs,
         notes=tuple(map(str, document.notes)),
     )
 

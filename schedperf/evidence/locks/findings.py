@@ -3,8 +3,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence import finding
+from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.locks.record import LockRow, Locks
+from schedperf.model.caveats import Caveat
+from schedperf.model.probes import lost_caveats
 from schedperf.model.sections import Finding
 from schedperf.stats.counted.findings import rate_finding
 from schedperf.stats.counted.largest import (
@@ -19,6 +21,12 @@ from schedperf.stats.counted.largest import (
 LEAST_PART = 0.05
 # Functions of a stack that a finding names.
 MOST_FUNCTIONS = 4
+
+
+@caveat_rule("lost_locks", Locks)
+def lost(record: Locks) -> Iterator[Caveat]:
+    """Yield a caveat for each side that lost many events."""
+    return lost_caveats(record.sides, Locks.collector)
 
 
 @finding("locks", Locks)

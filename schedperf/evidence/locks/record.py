@@ -4,9 +4,8 @@
 from collections.abc import Hashable
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Struct
-
 from schedperf.model.counted import RateRow
+from schedperf.model.probes import ProbedSide
 from schedperf.model.sections import SectionData
 
 LockType = Literal[
@@ -17,13 +16,15 @@ NamedBy = Literal["symbol", "class", "caller"]
 Field = Literal["waits", "wait time", "p99"]
 
 
-class LocksSide(Struct, frozen=True, kw_only=True):
+class LocksSide(ProbedSide, frozen=True, kw_only=True):
     """The recorded runs of one side."""
 
-    side: str
-    runs: int
-    seconds: Annotated[float, "recording time in s, summed over all runs"]
     waits: Annotated[int, "number of waits of the workload's tasks in all runs"]
+
+    @property
+    def events(self) -> int:
+        """Number of waits."""
+        return self.waits
 
 
 class LockRow(RateRow, frozen=True, kw_only=True):

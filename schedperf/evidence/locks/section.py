@@ -17,7 +17,7 @@ from schedperf.inputs.side import Side
 from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.runs.captured import count_notes, load_captured, why_nothing
-from schedperf.runs.stacks import Durations
+from schedperf.runs.stacks import Durations, sum_costs
 from schedperf.stats.counted.rates import Measure
 from schedperf.stats.counted.sums import ComparedSum, Sums, compare_with_first, largest
 
@@ -181,6 +181,8 @@ def _describe(side: SideOf[LocksCapture]) -> LocksSide:
         runs=len(side.runs),
         seconds=sum(run.content.seconds for run in side.runs),
         waits=sum(wait.durations.count for run in side.runs for wait in run.content.waits),
+        lost=sum(sum(run.content.lost.values()) for run in side.runs),
+        probes=sum_costs(run.content.costs for run in side.runs),
     )
 
 

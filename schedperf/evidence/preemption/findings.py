@@ -3,8 +3,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence import finding
+from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.preemption.record import By, Preemption, PreemptionRow
+from schedperf.model.caveats import Caveat
+from schedperf.model.probes import lost_caveats
 from schedperf.model.sections import Finding
 from schedperf.stats.counted.findings import rate_finding, write_change
 from schedperf.stats.counted.largest import (
@@ -18,6 +20,12 @@ from schedperf.stats.counted.largest import (
 LEAST_PART = 0.1
 # The most specific kind with a significant row is reported.
 KINDS: Sequence[By] = ("function", "place", "all")
+
+
+@caveat_rule("lost_preemption", Preemption)
+def lost(record: Preemption) -> Iterator[Caveat]:
+    """Yield a caveat for each side that lost many events."""
+    return lost_caveats(record.sides, Preemption.collector)
 
 
 @finding("preemption", Preemption)

@@ -4,9 +4,8 @@
 from collections.abc import Hashable
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Struct
-
 from schedperf.model.counted import RateRow
+from schedperf.model.probes import ProbedSide
 from schedperf.model.sections import SectionData
 
 Place = Literal[
@@ -17,17 +16,19 @@ By = Literal["all", "place", "function", "preemptor"]
 Field = Literal["preemptions", "wait", "p99 wait", "slice left"]
 
 
-class PreemptionSide(Struct, frozen=True, kw_only=True):
+class PreemptionSide(ProbedSide, frozen=True, kw_only=True):
     """The recorded runs of one side, and the settings that decide about preemption."""
 
-    side: str
-    runs: int
-    seconds: Annotated[float, "recording time in s, summed over all runs"]
     preemptions: Annotated[int, "number of preemptions and yields in all runs"]
     model: Annotated[
         str | None, "preemption model of the kernel: none, voluntary, lazy, full, rt; null: unknown"
     ]
     hz: Annotated[int | None, "CONFIG_HZ: ticks per second; null: unknown"]
+
+    @property
+    def events(self) -> int:
+        """Number of preemptions and yields."""
+        return self.preemptions
 
 
 class PreemptionRow(RateRow, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.runs.captured import count_notes, load_captured, why_nothing
 from schedperf.runs.off_cpu import Pause, describe_losses, user_function
-from schedperf.runs.stacks import Durations
+from schedperf.runs.stacks import Durations, sum_costs
 from schedperf.stats.counted.rates import Measure
 from schedperf.stats.counted.sums import Sums, compare_with_first, largest_of_kinds
 
@@ -182,6 +182,8 @@ def _describe(side: SideOf[PreemptionCapture], hz: int | None) -> PreemptionSide
         preemptions=sum(pause.durations.count for each in contents for pause in each.pauses),
         model=" or ".join(models) or None,
         hz=hz,
+        lost=sum(sum(content.lost.values()) for content in contents),
+        probes=sum_costs(content.costs for content in contents),
     )
 
 

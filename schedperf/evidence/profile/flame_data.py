@@ -53,7 +53,7 @@ from schedperf.evidence.profile.samples import (
     Floats,
     ProfileSamples,
 )
-from schedperf.evidence.profile.stacks import StackedSamples, command_of
+from schedperf.evidence.profile.stacks import StackedSamples, Stacks, command_of
 from schedperf.inputs.perf_data.recording import Integers
 from schedperf.inputs.symbols.functions import class_of
 from schedperf.model.place import (
@@ -112,6 +112,7 @@ def describe_flame(
     took_turns: bool = True,
     place: str = "",
     calls: Sequence[FunctionCalls] = (),
+    costs_first: bool = False,
 ) -> FlameTree:
     """Return the data of one drawing.
 
@@ -120,11 +121,13 @@ def describe_flame(
     :param took_turns: false if drift may confound the comparison
     :param place: event, workload and point; "" if there is only one tree
     :param calls: callers and callees of functions
+    :param costs_first: whether the first measure, which colours the frames, is the cost per
+        operation if that is known
     """
     used, numbers = _number_names(flame)
-    measures = _measures_of(flame, operation)
+    measures = _measures_of(flame, operation)[:: -1 if costs_first else 1]
     is_other = of_others(flame)
-    lists = _describe_lists(flame)
+    lists = _describe_lists(flame, measures[0])
     return FlameTree(
         event=clean_line(flame.runs.event),
         place=clean_line(place),
@@ -164,13 +167,14 @@ def _measures_of(flame: Flame, operation: str | None) -> tuple[Measure, ...]:
 
 
 def describe_stacks(
-    stacked: StackedSamples,
+    stacks: Stacks,
     operation: str | None,
     *,
     took_turns: bool,
     least_share: float = LEAST_SHARE,
     place: str = "",
-    has_parts: bool = True,
+    samples: StackedSamples | None = None,
+    costs_first: bool = False,
 ) -> FlameTree:
     """Return the data of one drawing of stacks and their parts; see :func:`describe_flame`.
 
@@ -178,9 +182,11 @@ def describe_stacks(
     rows name their function. Which frames changed is decided with a tree down to ``LEAST_SHARE``.
 
     :param least_share: smallest share of all time of a frame; smaller frames are merged
-    :param has_parts: whether to add the parts: nodes, CPUs and commands
+    :param samples: the samples of the stacks, for the parts: nodes, CPUs and commands; None for no
+        parts
+    :param costs_first: as in :func:`describe_flame`
     """
-    stacks, others = stacked.stacks, _others_of(stacked)
+    others = frozenset({OTHER_LOAD} & set(stacks.places))
     flame = build_flame(stacks, others=others)
     calls: tuple[FunctionCalls, ...] = ()
     if len(stacks.runs.labels) > 1:
@@ -194,19 +200,19 @@ def describe_stacks(
         flame = build_flame(stacks, least_share=least_share, others=others, kept=kept)
     elif least_share != flame.least_share:
         flame = build_flame(stacks, least_share=least_share, others=others)
-    parts = _find_parts(stacked) if has_parts else ()
     return describe_flame(
         flame,
         operation,
-        parts=[(part, narrow_flame(flame, stacked.narrow(part.rows))) for part in parts],
+        parts=[] if samples is None else _narrowed(flame, samples),
         took_turns=took_turns,
         place=place,
         calls=calls,
+        costs_first=costs_first,
     )
 
 
-def _others_of(stacked: StackedSamples) -> frozenset[Place]:
-    return frozenset({OTHER_LOAD} & set(stacked.stacks.places))
+def _narrowed(flame: Flame, samples: StackedSamples) -> list[tuple[Part, Flame]]:
+    return [(part, narrow_flame(flame, samples.narrow(part.rows))) for part in _find_parts(samples)]
 
 
 def _changed_in_any(flame: Flame, measures: Sequence[Measure]) -> Flags:
@@ -347,13 +353,13 @@ def _hottest(flame: Flame) -> Frames:
     return tuple(largest_first((flame.place >= 0) & (own.base > 0.0), own.base)[:MOST_LISTED])
 
 
-def _describe_lists(flame: Flame) -> FlameLists | None:
-    own = measure_frames(flame, "share", "self")
-    inclusive = measure_frames(flame, "share", "inclusive")
+def _describe_lists(flame: Flame, measure: Measure) -> FlameLists | None:
+    own = measure_frames(flame, measure, "self")
+    inclusive = measure_frames(flame, measure, "inclusive")
     if own.columns is None or inclusive.columns is None:
         return None
     vanished, appeared = one_sided_frames(flame)
-    is_changed = changed_frames(flame, inclusive, own, measure_places(flame, "share"))
+    is_changed = changed_frames(flame, inclusive, own, measure_places(flame, measure))
     # The change that determines the colour of a frame.
     shown = np.where(inclusive.changed, inclusive.columns.difference, own.columns.difference)
     changed = largest_first(is_changed, np.abs(shown))

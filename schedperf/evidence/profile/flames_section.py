@@ -125,13 +125,14 @@ def _describe(
     has_parts: bool,
 ) -> FlameTree:
     base, new = tree.sides
+    stacked = collect_stacks(tree.sides, tree.event)
     return describe_stacks(
-        collect_stacks(tree.sides, tree.event),
+        stacked.stacks,
         operation_of((*base.runs, *new.runs)),
         took_turns=took_turns(moments, base.runs, new.runs),
         least_share=LEAST_SHARE,
         place=str(tree) if has_points else "",
-        has_parts=has_parts,
+        samples=stacked if has_parts else None,
     )
 
 

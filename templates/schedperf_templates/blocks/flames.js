@@ -52,6 +52,7 @@
       this.events = data.events.map(withNamedOthers).map(withoutEmpty);
       this.sides = data.sides;
       this.speedscope = data.speedscope;
+      this.whole = data.whole;
       this.sums = data.sums;
       const find = (name) => figure.querySelector(`.flame-${name}`);
       Object.assign(this, { path: find("path"), detail: find("detail"), graphs: find("graphs"), around: find("around") });
@@ -90,7 +91,7 @@
         measure: data.measures.map((_, place) => String(place)),
         part: (data.parts ?? []).map(FlameParts.keyOf),
       });
-      this.controls.build(this.events, data);
+      this.controls.build(this.events, data, this.whole);
       this.rebuild();
     }
 
@@ -98,7 +99,7 @@
       if ("event" in some) {
         const { view, find, kernel, busy, up, only, fit } = this.wish;
         this.wish = { ...this.usual, view, find, kernel, busy, up, only, fit, ...some };
-        this.controls.build(this.events, this.events[some.event]);
+        this.controls.build(this.events, this.events[some.event], this.whole);
         this.controls.selects.event.focus();
       } else {
         this.wish = { ...this.wish, ...some };

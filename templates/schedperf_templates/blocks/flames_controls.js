@@ -27,7 +27,7 @@ const FlameControls = (() => {
       this.flags = {};
     }
 
-    build(trees, event) {
+    build(trees, event, whole) {
       this.element.replaceChildren();
       this.addSelect("event", "Event", trees.map((one, place) => [String(place), one.place || one.event]));
       if (event.labels.length > 1) {
@@ -41,7 +41,7 @@ const FlameControls = (() => {
       this.addSearch();
       this.out = this.element.appendChild(makeButton("Whole graph", () => this.choose({ path: [], fit: false })));
       this.addNoInterval();
-      this.addDownloads(event);
+      this.addDownloads(event, whole);
       this.found = this.element.appendChild(make("output"));
       this.element.hidden = false;
     }
@@ -141,14 +141,14 @@ const FlameControls = (() => {
       this.all.addEventListener("change", () => this.choose({ all: this.all.checked }));
     }
 
-    // The page has merged smaller frames; the export of the command has them all.
-    addDownloads(event) {
+    // The page has merged smaller frames; whole says which command has them all, or is empty.
+    addDownloads(event, whole) {
       const least = +(100 * event.least_share).toPrecision(3);
       this.saves.replaceChildren("Download call stacks");
       for (const [format, title] of [["folded", "folded"], ["speedscope", "for speedscope"]]) {
         this.saves.append(makeButton(title, () => this.save(format)));
       }
-      this.saves.append(make("span", {}, `frames below ${least}% of total time, except changed ones, are merged into one per caller (all frames: schedperf profile --export)`));
+      this.saves.append(make("span", {}, `frames below ${least}% of total time, except changed ones, are merged into one per caller${whole && ` (all frames: ${whole})`}`));
       this.saves.hidden = false;
     }
 

@@ -15,7 +15,9 @@ from schedperf_collectors.bpf.stacks import (
     ADDRESS_ONLY,
     BUILD_ID_DIGITS,
     IN_FILE,
+    LONGEST_NAME,
     USER_FRAME,
+    GeneratedCode,
     KernelFunctions,
     MappedFiles,
     Stacks,
@@ -132,3 +134,49 @@ def test_processes_that_end_while_they_are_listed_are_left_out(tmp_path: Path) -
     files.stop()
     files.stop()
     assert files.by_build_id(["ab" * 20]) == {}
+
+
+@pytest.fixture
+def generated(tmp_path: Path) -> GeneratedCode:
+    (tmp_path / "tmp").mkdir()
+    processes = {number: struct.pack("=I", 100 + number) for number in range(4)}
+    return GeneratedCode(System(tmp_path), as_map(processes))
+
+
+def test_generated_code_is_that_of_the_process_of_the_stack(
+    generated: GeneratedCode, tmp_path: Path
+) -> None:
+    (tmp_path / "tmp" / "perf-100.map").write_text(
+        "2000 10 second\n0x1000 0x20 first one\nnonsense\n1000 20 again\n\n"
+    )
+    (tmp_path / "tmp" / "perf-101.map").write_text("1000 20 other\n")
+    assert [generated.name(0, at) for at in (0xFFF, 0x1000, 0x101F, 0x1020, 0x2005)] == [
+        None, "again", "again", None, "second",
+    ]  # fmt: skip
+    assert generated.name(1, 0x1000) == "other"
+    # A process without a map, and a stack without a process.
+    assert (generated.name(2, 0x1000), generated.name(9, 0x1000)) == (None, None)
+
+
+def test_a_map_that_is_no_file_of_ours_is_not_read(
+    generated: GeneratedCode, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("1000 20 secret\n")
+    (tmp_path / "tmp" / "perf-100.map").symlink_to(secret)
+    os.mkfifo(tmp_path / "tmp" / "perf-101.map")
+    (tmp_path / "tmp" / "perf-102.map").mkdir()
+    if os.geteuid() == 0:
+        (tmp_path / "tmp" / "perf-103.map").write_text("1000 20 of another user\n")
+        os.chown(tmp_path / "tmp" / "perf-103.map", 12345, 12345)
+    assert [generated.name(stack, 0x1000) for stack in range(4)] == [None] * 4
+
+
+def test_a_damaged_map_names_what_it_can(generated: GeneratedCode, tmp_path: Path) -> None:
+    content = (
+        b"1000 20 \xff\xfe\n" + b"\0" * 100 + b"\nffffffffffffffffff 20 too large\n3000 10 cut"
+    )
+    (tmp_path / "tmp" / "perf-100.map").write_bytes(content + b"x" * 5000)
+    assert generated.name(0, 0x1000) == "\N{REPLACEMENT CHARACTER}" * 2
+    assert (generated.name(0, 0x3000) or "").startswith("cutx")
+    assert len(generated.name(0, 0x3000) or "") <= LONGEST_NAME

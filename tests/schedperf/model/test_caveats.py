@@ -19,6 +19,7 @@ COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
     "work-not-done": ({"side": "new", "problem": "a"}, "count", "run"),
     "bad-lines": ({"label": "new", "problem": "a"}, "count", "line"),
     "left-behind": ({"side": "new", "names": "sleep"}, "count", "run"),
+    "lost-events": ({"side": "new", "collector": "bpf_locks", "lost": 1}, "total", "event"),
     "output-left-out": ({"side": "new", "bytes": 40, "first": "a"}, "count", "run"),
     "no-number": ({"side": "new", "first": "a"}, "count", "run"),
 }

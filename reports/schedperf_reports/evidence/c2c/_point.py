@@ -17,6 +17,7 @@ from schedperf_reports.evidence.c2c._bytes import (
     bytes_table,
 )
 from schedperf_reports.evidence.c2c._graphic import draw_lines
+from schedperf_reports.evidence.c2c._pairs import ATTRIBUTION, pairs_table, unmatched_pairs_table
 from schedperf_reports.evidence.c2c._tables import (
     lines_table,
     per_operation,
@@ -94,6 +95,11 @@ def _describe_lines(
     if tables:
         yield from tables
         yield GRADES
+    pairs = [pairs_table(point, line) for line in drawn if line.pairs]
+    pairs += [unmatched_pairs_table(point)] if point.pairs else []
+    if pairs:
+        yield from pairs
+        yield ATTRIBUTION
 
 
 def _samples(counted: C2cLineRow | C2cTotals) -> int:

@@ -62,21 +62,23 @@ def totals_table(point: C2cPoint) -> Table:
     """Return the rates over all addresses; sample counts if rates are not compared."""
     word, totals = word_of(point.observable), point.totals
     return Table(
-        caption=f"totals over all addresses, {_measured(point)}",
-        columns=(Column(title=""), *_change_columns(point)),
+        caption=f"totals over all addresses, {measured(point)}",
+        columns=(Column(title=""), *change_columns(point)),
         rows=(
-            (Cell(text=f"remote {word}"), *_change(point, totals.remote)),
-            (Cell(text=f"local {word}"), *_change(point, totals.local)),
-            (Cell(text="stores"), *_change(point, totals.stores)),
+            (Cell(text=f"remote {word}"), *change_cells(point, totals.remote)),
+            (Cell(text=f"local {word}"), *change_cells(point, totals.local)),
+            (Cell(text="stores"), *change_cells(point, totals.stores)),
         ),
     )
 
 
-def _measured(point: C2cPoint) -> str:
+def measured(point: C2cPoint) -> str:
+    """Return the unit of compared loads: the denominator of the rates, or "samples"."""
     return per_operation(point) if point.reason is None else "samples"
 
 
-def _change_columns(point: C2cPoint) -> tuple[Column, ...]:
+def change_columns(point: C2cPoint) -> tuple[Column, ...]:
+    """Return the columns of a change; of sample counts only if rates are not compared."""
     return _RATE_COLUMNS if point.reason is None else _COUNT_COLUMNS
 
 
@@ -95,7 +97,7 @@ def lines_table(
             first = Cell(text=called(line), tone=_tone(line)) if not index else Cell(text="")
             facts = (_sharing(line), _copies(line), _place(line)) if not index else ("", "", "")
             rows.append(
-                (first, Cell(text=name), *_change(point, change),
+                (first, Cell(text=name), *change_cells(point, change),
                  *(Cell(text=fact) for fact in facts))
             )  # fmt: skip
             anchors.append(line.row if not index else "")
@@ -104,7 +106,7 @@ def lines_table(
         columns=(
             Column(title="line", code=True),
             Column(title="from"),
-            *_change_columns(point),
+            *change_columns(point),
             Column(title="sharing", priority=3),
             Column(title="copies", align="right", priority=4),
             Column(title="address", priority=REFERENCE_PRIORITY, code=True),
@@ -122,7 +124,7 @@ def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
     more = f"; {count_of(hidden, 'line')} with less contention omitted" if hidden > 0 else ""
     power = "; detectable: smallest detectable ratio with this number of runs (80% power)"
     return (
-        f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
+        f"{count_of(len(lines), 'contended line')}, {word} {measured(point)}"
         f"{power if point.reason is None else ''}{more}"
     )
 
@@ -229,7 +231,8 @@ def _copies(line: C2cLineRow) -> str:
     return str(max(copies)) if len(copies) == len(line.seen) else MISSING
 
 
-def _change(point: C2cPoint, change: C2cChange) -> tuple[Cell, ...]:
+def change_cells(point: C2cPoint, change: C2cChange) -> tuple[Cell, ...]:
+    """Return the cells of a change, in the order of :func:`change_columns`."""
     counts = change.samples
     if point.reason is not None:
         return tuple(Cell(text=format_count(count)) for count in counts)

@@ -7,6 +7,7 @@ from schedperf.evidence.c2c.record import C2cDocument, C2cSampledLine, C2cSource
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Headline, Text
 from schedperf_reports.evidence.c2c._bytes import GRADES, seen_bytes_table
+from schedperf_reports.evidence.c2c._pairs import ATTRIBUTION, seen_pairs_table
 from schedperf_reports.evidence.c2c._point import MEANINGS, describe_point
 from schedperf_reports.evidence.c2c._tables import seen_table, word_of
 from schedperf_reports.words.quantities import MISSING, format_share
@@ -98,6 +99,10 @@ def _describe_alone(side: C2cSource, limit: int) -> Iterator[Block]:
     yield from (seen_bytes_table(side, line) for line in lines if line.accesses)
     if any(access.name for line in lines for access in line.accesses):
         yield GRADES
+    pairs = [seen_pairs_table(side, line) for line in lines if line.pairs]
+    if pairs:
+        yield from pairs
+        yield ATTRIBUTION
 
 
 def _name(side: C2cSource) -> str:

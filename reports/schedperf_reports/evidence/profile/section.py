@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from schedperf.evidence.profile.flame_record import (
     FlameComparison,
-    FlameTree,
     FlameTrees,
     place_of_tree,
 )
@@ -39,8 +38,7 @@ from schedperf_reports.graphics.calls import Calls, index_calls
 from schedperf_reports.graphics.flames import (
     Flames,
     Sum,
-    caption_of,
-    count_changed,
+    caption_of_trees,
     describe_flames,
 )
 from schedperf_reports.sections import record_of, report_section
@@ -278,7 +276,7 @@ def _draw_stacks(
 ) -> Iterator[Block]:
     """Yield the flame graph."""
     yield Flames(
-        caption=f"Call stacks: {_caption_of(trees.events)}",
+        caption=f"Call stacks: {caption_of_trees(trees.events)}",
         trees=trees.events,
         sides=(BASE, compared.side),
         rows=dict(_rows_of_trees(compared, drawn, findings)),
@@ -349,12 +347,6 @@ def _sums_of_classes(compared: ProfileComparison, drawn: _Drawn) -> Iterator[Sum
                     base=row.share.base,
                     new=row.share.new,
                 )
-
-
-def _caption_of(trees: Sequence[FlameTree]) -> str:
-    # The first graph is drawn; the others can be chosen.
-    more = "; ".join(f"{tree.place}: {count_changed(tree)}" for tree in trees[1:])
-    return f"{caption_of(trees[0])}{f'; {more}' if more else ''}"
 
 
 def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:

@@ -40,6 +40,8 @@ def test_no_time_after_the_wakeup_exceeds_the_whole() -> None:
         ({"shorter": {"count": 1}}, "shorter"),
         ({"frames": [[1, None]]}, "frames"),
         ({"notes": {}}, "notes"),
+        ({"costs": {"sched_switch": {"calls": -1, "ns": 0}}}, "calls"),
+        ({"costs": {"x" * 5000: {"calls": 1, "ns": 0}}}, "costs"),
     ],
 )
 def test_what_is_invalid_is_one_error_that_names_the_field(

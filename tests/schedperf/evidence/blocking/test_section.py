@@ -6,8 +6,10 @@ import pytest
 from schedperf.evidence import Absent
 from schedperf.evidence.blocking.capture import parse_blocking
 from schedperf.evidence.blocking.findings import blocking as find_blocking
+from schedperf.evidence.blocking.findings import lost
 from schedperf.evidence.blocking.record import Blocking, BlockingRow
 from schedperf.evidence.blocking.section import analyse_sides
+from schedperf.model.probes import ProbeCost
 from tests.stack_documents import Json, blocking_document, side_of
 
 STEPS = (0, 2, -1, 1, -2)
@@ -73,6 +75,47 @@ def test_notes_state_what_stacks_lack_and_what_was_too_short() -> None:
         "base: user stacks whose function is unknown: 20 of 470",
         "base: pauses shorter than 1 us, without stacks: 35",
     ]
+
+
+def test_files_without_symbols_are_named_and_code_without_a_file_is_counted() -> None:
+    document = blocking_document(100)
+    fault = document["rows"][-1]
+    document["stacks"].append([len(document["frames"])])
+    document["frames"].append([None, None])
+    document["rows"].append({**fault, "user": len(document["stacks"]) - 1, "call": 7})
+    note, _ = [note for note in compare([document], [document]).notes if "is unknown" in note]
+    assert note == (
+        "base: user stacks whose function is unknown: 8 of 98 (without symbols: postgres 4; "
+        "generated code without a map in /tmp, or a file that was not found: 4)"
+    )
+
+
+def test_the_cost_of_a_probe_is_its_mean_over_all_runs() -> None:
+    costs = [
+        {"sched_switch": {"calls": calls, "ns": ns}}
+        for calls, ns in ((100, 150_000), (300, 250_000))
+    ]
+    record = compare([blocking_document(100, costs=each) for each in costs], runs(100, costs={}))
+    assert record.sides[0].probes == (
+        ProbeCost(program="sched_switch", calls=400, mean_s=pytest.approx(1e-6)),  # type: ignore[arg-type]
+    )
+    # The other side was recorded by an earlier version.
+    assert record.sides[1].probes == ()
+
+
+def test_many_lost_events_are_a_caveat_and_few_are_not() -> None:
+    full = {"pauses for which the maps had no room": 12}
+    record = compare(
+        runs(100, lost=full), runs(100, lost={"kernel stacks that were not stored": 0})
+    )
+    [found] = lost(record)
+    assert found.text == (
+        "bpf_blocking lost 60 of 530 events of base, because its maps were full or the kernel "
+        "skipped calls, so times or stacks are missing"
+    )
+    few = [blocking_document(100, step, lost=full if step > 1 else {}) for step in STEPS]
+    few[1]["lost"] = {"user stacks that were not stored": 1}
+    assert not list(lost(compare(runs(100), few)))
 
 
 def test_the_finding_names_function_cause_and_waker() -> None:

@@ -47,6 +47,7 @@ def line(key: str, remote: int, *names: str, local: int = 0, **values: Any) -> L
         "sharing": "false",
         "false_share": 1.0,
         "accesses": tuple(access(name, 8 * place) for place, name in enumerate(names)),
+        "pairs": {},
     }
     return Line(key=key, **chosen | values)
 

@@ -53,7 +53,7 @@ def test_contended_samples_are_counted_by_entry_and_others_are_not() -> None:
         identity="percpu+0x40", key="percpu+0x40", name="runqueues.cpu", is_address=False,
         boots=frozenset(), kernels=frozenset(), copies=1, remote={}, local={}, stores=0,
         records=0, loads=None, double_counted=None,
-        sharing=None, false_share=None,
+        sharing=None, false_share=None, pairs=None,
         accesses=(
             access(0, "runqueues.cpu", 1, 2), access(8, "runqueues.clock", 0, 4),
             access(16, "sd_llc", 0, 0), access(24, None, 9, 9),

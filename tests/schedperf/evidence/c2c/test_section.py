@@ -13,7 +13,7 @@ import pytest
 
 from schedperf.evidence import Absent
 from schedperf.evidence.c2c.entries import contended_entries
-from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines
+from schedperf.evidence.c2c.findings import MOST_FINDINGS, bouncing_lines, contending_functions
 from schedperf.evidence.c2c.merge import see_lines
 from schedperf.evidence.c2c.point import format_cpus
 from schedperf.evidence.c2c.record import C2c, C2cCommand, C2cSymbol
@@ -26,7 +26,7 @@ from schedperf.model.base_new import BaseNew
 from schedperf.model.schema import schema_of, to_plain
 from schedperf.model.sections import Finding, MissingSide
 from schedperf_generators.kernel import KernelImage, Symbol
-from schedperf_generators.memory import Touch, scheduler_kernel, scheduler_run
+from schedperf_generators.memory import MemoryRun, Program, Touch, scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
 
@@ -81,7 +81,7 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
 
     def make(
         *of_sides: list[Json], kernels: Sequence[KernelImage] = (), layout: bool = True,
-        **chosen: Any,
+        captured: Mapping[str, str] | None = None, **chosen: Any,
     ) -> tuple[Side, ...]:  # fmt: skip
         paths = []
         for number, runs in enumerate(of_sides):
@@ -91,9 +91,10 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
             path = make_bundle(
                 tmp_path / f"{number}.tar",
                 runs=[{**boot, **run} for run in runs],
-                files={f"boots/0/layout/{name}": text for name, text in files.items()}
-                if layout
-                else {},
+                files={
+                    **{f"boots/0/layout/{name}": text for name, text in files.items() if layout},
+                    **(captured or {}),
+                },
                 host={"kernel": {"build_id": f"{number:040x}"}},
                 **chosen,
             )
@@ -338,6 +339,88 @@ def test_a_damaged_recording_is_a_note_and_the_others_are_compared(sides: Sides)
     )
     with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: invalid magic"):
         c2c(sides([sampled(b"nonsense")], runs_of("new", 1.0)))
+
+
+# Two functions of a program, each on a CPU of its own, which add to counters on one line.
+PROGRAM = Program(
+    path="/usr/bin/counters",
+    build_id=bytes(range(60, 80)),
+    functions=(Symbol("count_hits", 0x1000, 0x100), Symbol("count_misses", 0x1100, 0x100)),
+)
+HEAP = 0x7F00_1234_5000
+
+
+def of_program(samples: int, heap: int) -> Json:
+    """Return a run of the program with as many contended additions of each function."""
+    touches = tuple(
+        Touch(target="counters", offset=offset, kind=kind, function=function, cpus=(cpu,),
+              samples=samples, locked="load" in kind)
+        for function, offset, cpu in (("count_hits", 0, 0), ("count_misses", 8, 4))
+        for kind in ("load_remote_hitm", "store_l1_hit")
+    )  # fmt: skip
+    noise = Touch(target="jiffies_64", offset=0, kind="load_remote_hitm", function="cpu_util",
+                  samples=30)  # fmt: skip
+    run = MemoryRun(
+        numa=NUMA, kernel=scheduler_kernel(), touches=(*touches, noise), program=PROGRAM,
+        slabs={"counters": heap},
+    )  # fmt: skip
+    return sampled(write_perf_data(run.perf_data()))
+
+
+def test_two_functions_of_a_program_that_write_one_line_are_the_first_finding(
+    sides: Sides,
+) -> None:
+    symbols = {f"boots/0/symbols/{PROGRAM.build_id.hex()}.sym": PROGRAM.symbols()}
+    data = data_of(
+        sides(
+            [of_program(samples, HEAP) for samples in (20, 24, 22)],
+            # The heap of each process is elsewhere.
+            [of_program(samples, HEAP + 0x1000_0000) for samples in (80, 84, 76)],
+            captured=symbols,
+        )
+    )
+    first, second, *rest = contending_functions(data)
+    assert not rest
+    assert {first.clause.partition(" on ")[0], second.clause.partition(" on ")[0]} == {
+        "count_hits [counters] reads what count_misses [counters] writes",
+        "count_misses [counters] reads what count_hits [counters] writes",
+    }
+    assert first.clause.endswith(
+        "on lines without a match: remote + local HITM 138 -> 500 per 1000 messages"
+    )
+    pairs = point_of(data).pairs
+    assert [pair.loads.samples for pair in pairs] == [BaseNew(base=66, new=240)] * 2
+    assert all(pair.share == BaseNew(base=0.5, new=0.5) for pair in pairs)
+    assert first.evidence == (f"c2c#{pairs[0].row}",)
+    # The line itself cannot be compared, because its address differs.
+    assert all(line.unmatched for line in point_of(data).lines if line.name is None)
+
+
+def test_the_pairs_of_a_line_are_those_that_were_generated(compared: C2c) -> None:
+    pairs = line_of(compared, "runqueues").pairs
+    # The copies are written by their own CPUs; others read them.
+    assert [(pair.reader, pair.writer) for pair in pairs] == [
+        ("available_idle_cpu", "enqueue_task_fair"), ("select_task_rq_fair", "enqueue_task_fair"),
+    ]  # fmt: skip
+    assert [pair.share for pair in pairs] == [BaseNew(base=share, new=share)
+                                              for share in (0.625, 0.375)]  # fmt: skip
+    # 5 per CPU and node in base, 10 in new, times 1, 1.1 and 0.9.
+    assert pairs[0].loads.samples == BaseNew(base=60, new=120)
+    assert pairs[0].loads.ratio == pytest.approx(2.0)
+    assert line_of(compared, "runqueues").base.attributed == pytest.approx(1.0)
+
+
+def test_pairs_whose_writers_one_side_did_not_sample_are_not_compared(sides: Sides) -> None:
+    def run(*touches: Touch) -> list[Json]:
+        made = replace(scheduler_run("base", numa=NUMA), touches=touches)
+        return [sampled(write_perf_data(made.perf_data()))] * 2
+
+    data = data_of(sides(run(*QUEUE[:1]), run(*QUEUE)))
+    (pair,) = line_of(data, "runqueues").pairs
+    assert pair.loads.samples == BaseNew(base=0, new=128)
+    assert (pair.loads.base, pair.loads.new, pair.loads.changed) == (None, None, False)
+    assert line_of(data, "runqueues").base.attributed == 0.0
+    assert list(contending_functions(data)) == []
 
 
 def test_clean_failed_and_warmup_runs_do_not_count(sides: Sides) -> None:
