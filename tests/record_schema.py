@@ -4,7 +4,7 @@
 import functools
 import json
 
-import jsonschema
+import jsonschema_rs
 
 from schedperf.model.schema import Schema, describe, to_plain
 from schedperf.model.sections import SectionData
@@ -17,8 +17,8 @@ def check_schema(record: SectionData) -> None:
 
 
 @functools.cache
-def _validator(kind: type[SectionData]) -> jsonschema.Draft202012Validator:
+def _validator(kind: type[SectionData]) -> jsonschema_rs.Draft202012Validator:
     definitions: dict[str, Schema] = {}
     schema = {**describe(kind, definitions), "$defs": definitions}
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    jsonschema_rs.meta.validate(schema)
+    return jsonschema_rs.Draft202012Validator(schema)

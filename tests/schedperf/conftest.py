@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
@@ -237,7 +237,7 @@ def analyse_with(tmp_path: Path, make_bundle: Callable[..., Path]) -> Callable[.
             ]
             data = section(name_sides([open_bundle(path) for path in paths]))
             plain = json.loads(json.dumps(to_plain(data), allow_nan=False))
-            jsonschema.validate(plain, schema_of(type(data)))
+            jsonschema_rs.validate(schema_of(type(data)), plain)
             return data
 
         return analyse

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from schedperf.evidence import Absent
@@ -106,7 +106,7 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
 def data_of(sides: tuple[Side, ...]) -> C2c:
     data = c2c(sides)
     plain = json.loads(json.dumps(to_plain(data), allow_nan=False))
-    jsonschema.validate(plain, schema_of(C2c))
+    jsonschema_rs.validate(schema_of(C2c), plain)
     return data
 
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 
 from schedperf.evidence.layout.record import (
     Layout,
@@ -27,7 +27,7 @@ def assert_described(layout: Layout | LayoutMap) -> None:
     """Fail where a record, as JSON, does not fit the schema that is derived from its class."""
     definitions: dict[str, Schema] = {}
     schema = {**describe(type(layout), definitions), "$defs": definitions}
-    jsonschema.validate(to_plain(layout), schema)
+    jsonschema_rs.validate(schema, to_plain(layout))
 
 
 def make_entry(name: str, address: int, size: int | None = 8, **changes: Any) -> LayoutRow:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from schedperf.cli import main
@@ -28,7 +28,7 @@ def data_of(capsys: Capture, *arguments: object) -> Any:
     assert (status, err) == (0, "")
     section = json.loads(out)
     assert (section["schema"], section["status"]) == (Schedstat.schema_id(), "ok")
-    jsonschema.validate(section["data"], schema_of(Schedstat))
+    jsonschema_rs.validate(schema_of(Schedstat), section["data"])
     return section["data"]
 
 
