@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records as plain values, and their JSON Schema."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
@@ -18,7 +18,7 @@ class Counted(Struct, frozen=True, kw_only=True):
 
 
 def test_the_same_of_base_and_new_is_described_with_what_it_is() -> None:
-    schema = schema_of(Counted)
+    schema: Any = schema_of(Counted)
     record = Counted(samples=BaseNew(base=3, new=None))
     assert to_plain(record) == {"samples": {"base": 3, "new": None}}
     jsonschema_rs.validate(schema, to_plain(record))
@@ -45,7 +45,7 @@ class Classed(Struct, frozen=True, kw_only=True):
 
 
 def test_a_field_has_the_key_that_it_declares() -> None:
-    schema = schema_of(Classed)
+    schema: Any = schema_of(Classed)
     assert to_plain(Classed(class_="PELT")) == {"class": "PELT"}
     jsonschema_rs.validate(schema, {"class": "PELT"})
     with pytest.raises(jsonschema_rs.ValidationError):
