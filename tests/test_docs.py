@@ -47,6 +47,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Documents that record for about a minute or longer.
 SLOW = ("bisect.md", "recording.md", "troubleshooting.md")
 SLOW_HELP = ("ab", "bisect run", "doctor", "record")
+# Options of all examples that run here.
+WITHOUT_COLLECTORS = {"bisect run": "--with none "}
 # What records on this machine, or asks what could be recorded.
 RECORDS = re.compile(r"\bschedperf (ab|bisect run|doctor|exec|night|record|rerun|series|vm)\b")
 # What asks the machines of a lab.
@@ -209,8 +211,22 @@ def test_modules_that_the_method_names_exist() -> None:
 
 def marks(commands: Iterable[str], *, is_slow: bool) -> list[pytest.MarkDecorator]:
     """Return the marks of a test that runs these commands."""
-    records = any(map(RECORDS.search, commands))
-    return [pytest.mark.xdist_group("machine")] * records + [pytest.mark.slow] * is_slow
+    watches = any(map(watches_machine, commands))
+    return [pytest.mark.xdist_group("machine")] * watches + [pytest.mark.slow] * is_slow
+
+
+def commands_that_run(document: Path) -> list[str]:
+    """Return the commands of a document that can run on this machine."""
+    commands = [shown.command for shown in shown_commands(document)]
+    return [command for command in commands if missing_for(command) is None]
+
+
+def watches_machine(command: str) -> bool:
+    """Return whether a command uses what the machine has once, e.g. its PMU.
+
+    A recording without collectors does not.
+    """
+    return RECORDS.search(command) is not None and " --with none " not in command
 
 
 @pytest.mark.system
@@ -219,7 +235,7 @@ def marks(commands: Iterable[str], *, is_slow: bool) -> list[pytest.MarkDecorato
     [
         pytest.param(
             path,
-            marks=marks((each.command for each in shown_commands(path)), is_slow=path.name in SLOW),
+            marks=marks(commands_that_run(path), is_slow=path.name in SLOW),
             id=path.name,
         )
         for path in DOCUMENTS
@@ -396,7 +412,10 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
         pytest.param(
             name,
             marks=[
-                *marks([f"schedperf {name}"], is_slow=name in SLOW_HELP),
+                *marks(
+                    [f"schedperf {name} {WITHOUT_COLLECTORS.get(name, '')}"],
+                    is_slow=name in SLOW_HELP,
+                ),
                 *[pytest.mark.alone] * (name == "ab"),
             ],
         )

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
@@ -216,7 +216,7 @@ class TestRecipes:
         for row in section["data"]["rows"]:
             assert row["new"] - row["base"] > EXTRA_TASKS / 2
         schema = json.loads(tree.run(sys.executable, "-m", "schedperf.compare.json"))
-        validator = jsonschema.Draft202012Validator(schema)
+        validator = jsonschema_rs.Draft202012Validator(schema)
         validator.validate(record)
         del section["data"]["rows"][0]["what"]
         assert not validator.is_valid(record)

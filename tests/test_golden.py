@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from schedperf.cli import main
@@ -267,10 +267,10 @@ def test_every_subcommand_prints_its_help() -> None:
 
 
 @functools.cache
-def published_schemas() -> dict[str, jsonschema.Draft202012Validator]:
+def published_schemas() -> dict[str, jsonschema_rs.Draft202012Validator]:
     """Return the validator of each schema that is published, by its title."""
     documents = [json.loads(path.read_bytes()) for path in SCHEMAS.glob("*.json")]
-    return {one["title"]: jsonschema.Draft202012Validator(one) for one in documents}
+    return {one["title"]: jsonschema_rs.Draft202012Validator(one) for one in documents}
 
 
 RECORD = {

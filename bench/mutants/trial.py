@@ -32,7 +32,7 @@ _PASSED, _HAS_FAILED, _NO_TESTS = 0, 1, 5
 # that all others are forked from. pytest must import its plugins itself.
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    ["jsonschema", "numpy", "pandas", "pytest", "rich.console", "scipy.optimize", "scipy.stats"]
+    ["jsonschema_rs", "numpy", "pandas", "pytest", "rich.console", "scipy.optimize", "scipy.stats"]
 )
 
 

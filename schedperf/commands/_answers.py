@@ -33,7 +33,7 @@ def _serve(asked: int, tell: int) -> None:
         for line in questions:
             if judge is None:
                 # Imported here: most commands of the recorder ask nothing.
-                from schedperf.commands._looks import Judge  # noqa: PLC0415
+                from schedperf.commands._judge import Judge  # noqa: PLC0415
 
                 judge = Judge()
             # A recorder that was stopped reads no answer, and one that was killed may leave half

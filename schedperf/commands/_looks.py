@@ -1,92 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Answer a recorder's questions: can its output be parsed, and are there enough runs for a verdict?
+"""Interim analyses of a recording: are there enough runs for a verdict?
 
-The recorder (``schedperf_collectors.recorder.analysis``) asks because it contains no analysis code.
-This module opens the bundle written so far and compares it with the bundle of the other side.
+The bundle written so far is compared with the bundle of the other side.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from schedperf.commands._answer import Answer
 from schedperf.compare.bundles import compare_rows
 from schedperf.compare.comparability import compare_hosts
 from schedperf.inputs.bundle.open import Bundle, open_bundle
 from schedperf.inputs.side import name_sides
-from schedperf.model.errors import InputError, SchedperfError, describe
-from schedperf.model.text import clean_line
+from schedperf.model.errors import InputError
 from schedperf.model.verdict import FEWEST_IN_BLOCKS, describe_blocking
-from schedperf.runs.output import is_silent, why_unread
-from schedperf.runs.printed import printed_by
 from schedperf.runs.values import read_run_values
 from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks, warn_of_boots
-from schedperf_collectors.recorder.analysis import CONTINUE, LOST, REFUSE, STOP
+from schedperf_collectors.recorder.analysis import CONTINUE, REFUSE, STOP
 
-if TYPE_CHECKING:
-    from schedperf.commands._retest import Retests
-
-Answer = Mapping[str, object]
 # The runs of each metric and point.
 Counts = Mapping[str, Mapping[str, int]]
 
 
-class Judge:
-    """Answers the questions of one recording.
-
-    A question is what :class:`schedperf_collectors.recorder.analysis.Analysis` writes, an answer
-    what it reads.
-    """
+class Looks:
+    """The interim analyses of one recording."""
 
     def __init__(self) -> None:
         self._base: Bundle | None = None
         self._partial: Path | None = None
-        self._retests: Retests | None = None
 
-    def answer(self, question: Mapping[str, Any]) -> Answer:
-        """Answer one question: continue, stop, lost or refuse, with a text for the user.
-
-        If an error occurs, the answer refuses a recording that has not begun ("begin", "retest").
-        Later, the answer is "lost": a recording continues without interim analyses, and a retest is
-        interrupted.
-        """
-        failure = REFUSE if question["ask"] in {"begin", "retest"} else LOST
-        try:
-            return self._reply(question)
-        except SchedperfError as error:
-            return _answer(failure, str(error))
-        except Exception as error:  # noqa: BLE001 # the recording is worth more than its looks
-            return _answer(failure, describe(error))
-
-    def close(self) -> None:
-        """Give back what a retest that has not ended holds."""
-        if self._retests is not None:
-            # If it fails, the lease ends by itself.
-            with contextlib.suppress(SchedperfError):
-                self._retests.close()
-
-    def _reply(self, question: Mapping[str, Any]) -> Answer:
-        asked = question["ask"]
-        if asked == "first":
-            return _answer(CONTINUE, _why_no_first_result(open_bundle(Path(question["partial"]))))
-        if asked == "begin":
-            return self._begin(question)
-        if asked == "host":
-            return self._check_host(question)
-        if asked in {"retest", "retested"}:
-            return self._retest(question)
-        return self._look(question.get("sides", ()))
-
-    def _retest(self, question: Mapping[str, Any]) -> Answer:
-        # Imported here: other recordings need no history.
-        from schedperf.commands._retest import Retests  # noqa: PLC0415
-
-        retests = self._retests = self._retests or Retests()
-        answer = retests.begin(question) if question["ask"] == "retest" else retests.look(question)
-        return {**_answer(answer.kind, answer.text, answer.warnings), **answer.more}
-
-    def _begin(self, question: Mapping[str, Any]) -> Answer:
+    def begin(self, question: Mapping[str, Any]) -> Answer:
+        """Check that runs can be added to the base of a recording before the first run."""
         base = open_bundle(Path(question["against"]))
         # Every member is read, so that a damaged one is reported before the first run.
         digest = base.digest
@@ -95,9 +41,10 @@ class Judge:
         _check_counts(base, counts, question["points"])
         warnings = list(dict.fromkeys(_warnings(base, counts, question["max_runs"])))
         self._base = base
-        return {**_answer(CONTINUE, "", warnings), "digest": digest}
+        return Answer(kind=CONTINUE, text="", warnings=warnings, more={"digest": digest})
 
-    def _check_host(self, question: Mapping[str, Any]) -> Answer:
+    def check_host(self, question: Mapping[str, Any]) -> Answer:
+        """Check that the base was recorded on a machine like this one."""
         assert self._base is not None
         self._partial = Path(question["partial"])
         sides = name_sides([self._base, open_bundle(self._partial)])
@@ -109,11 +56,15 @@ class Judge:
             if difference.severity == "blocking" and difference.path != "workload"
         ]
         if not blocking:
-            return _answer(CONTINUE, "", _warn_of_boots(self._base, question["boot_id"]))
+            warnings = _warn_of_boots(self._base, question["boot_id"])
+            return Answer(kind=CONTINUE, text="", warnings=warnings)
+        problem = describe_blocking(blocking).text
         remedy = "record on a machine without this difference, or add --vary if it is intended"
-        return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking).text}; {remedy}")
+        return Answer(kind=REFUSE, text=f"{self._base.path}: {problem}; {remedy}")
 
-    def _look(self, sides: Sequence[str]) -> Answer:
+    def look(self, question: Mapping[str, Any]) -> Answer:
+        """Compare the runs so far; stop once there are enough for a verdict."""
+        sides: Sequence[str] = question.get("sides", ())
         if sides:
             bundles = [open_bundle(Path(side)) for side in sides]
         else:
@@ -121,41 +72,7 @@ class Judge:
             assert self._partial is not None
             bundles = [self._base, open_bundle(self._partial)]
         decision = decide_look(compare_rows(bundles), is_paired=bool(sides))
-        return _answer(STOP if decision.is_over else CONTINUE, decision.text)
-
-
-def _why_no_first_result(bundle: Bundle) -> str:
-    """Return why a recording's first successful run has no result; "" if it has one.
-
-    The text also states how to get a result. The recording's first successful run is the last one
-    in the bundle.
-
-    :raises BundleError: the output of the run cannot be read
-    """
-    [side] = name_sides([bundle])
-    # Earlier runs may belong to other recordings.
-    run = [run for run in bundle.runs if run.succeeded][-1]
-    printed = printed_by(side, run)
-    if printed.failure is not None:
-        return f"no result of the first run: {printed.failure}"
-    if printed.numbers:
-        return ""
-    if printed.problems:
-        return f"no result of the first run: {printed.problems[0]}"
-    why = (
-        "the workload prints nothing"
-        if is_silent(bundle, run)
-        else why_unread(has_rules=bool(run.metric_rules))
-    )
-    return (
-        f"{why}, so the elapsed time is the only number; for a result, record time -p CMD, or use "
-        "--metric 'name[unit,higher]=REGEX'"
-    )
-
-
-def _answer(kind: str, text: str, warnings: Sequence[str] = ()) -> Answer:
-    # Answers are printed on a terminal, and names in the bundle are untrusted.
-    return {"answer": kind, "text": clean_line(text), "warnings": [*map(clean_line, warnings)]}
+        return Answer(kind=STOP if decision.is_over else CONTINUE, text=decision.text)
 
 
 def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:

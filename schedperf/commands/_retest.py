@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert, to_builtins
 
+from schedperf.commands._answer import Answer
 from schedperf.commands._retest_target import (
     Question,
     choose_job,
@@ -42,18 +43,6 @@ from schedperf_collectors.recorder.analysis import CONTINUE, REFUSE, STOP
 _MOST_NAMES = 3
 _LONGEST_OWNER = 300
 _LAST = RETEST.looks[-1].boots
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """An answer of :class:`Retests`, as :mod:`schedperf_collectors.recorder.analysis` names it.
-
-    :param more: further keys
-    """
-
-    kind: str
-    text: str
-    warnings: Sequence[str] = ()
-    more: Mapping[str, object] = {}
 
 
 class _Held(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,9 @@ def analyse_all(sides: Sequence[Side], workers: int, *, drawings: bool) -> dict[
     :param workers: as in :func:`schedperf.compare.bundles.compare_bundles`
     :param drawings: false to leave out the sections that only drawings use
     """
+    # Loaded before workers are forked, since most of them need it.
+    import scipy.special  # noqa: F401, PLC0415
+
     plugins = {
         name: plugin for name, plugin in all_sections().items() if drawings or not plugin.is_drawing
     }

@@ -18,8 +18,8 @@ quantiles of t stand for those of the normal distribution.
 from typing import Literal
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._densities import log_chi_squared, log_f
@@ -271,34 +271,40 @@ def _compare(
 
 
 def _quantile(df: Floats, share: float) -> Floats:
-    normal = np.full_like(df, special.ndtri(share))
+    normal = np.full_like(df, scipy.special.ndtri(share))
     finite = np.where(np.isfinite(df), df, 1.0)
-    of_t = np.where(np.isnan(df), np.nan, special.stdtrit(finite, share))
+    of_t = np.where(np.isnan(df), np.nan, scipy.special.stdtrit(finite, share))
     return np.where(np.isinf(df), normal, of_t)
 
 
 def _rate_interval(count: Floats, exposure: Floats, quantile: Floats) -> tuple[Floats, Floats]:
     # Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28 (1936).
-    tail = special.ndtr(-quantile)
-    low = np.where(count > 0.0, special.gammaincinv(np.maximum(count, 1e-9), tail), 0.0)
-    high = special.gammainccinv(count + 1.0, tail)
+    tail = scipy.special.ndtr(-quantile)
+    low = np.where(count > 0.0, scipy.special.gammaincinv(np.maximum(count, 1e-9), tail), 0.0)
+    high = scipy.special.gammainccinv(count + 1.0, tail)
     return np.where(np.isnan(tail), np.nan, low / exposure), high / exposure
 
 
 def _above(share: Floats, counts: list[Floats]) -> Floats:
     # Mid-p of at least this many samples in new, given new's expected share of all samples.
     base, new = counts
-    at_least = np.where(new > 0.0, special.betainc(np.maximum(new, 1e-9), base + 1.0, share), 1.0)
-    more = np.where(base > 0.0, special.betainc(new + 1.0, np.maximum(base, 1e-9), share), 0.0)
+    at_least = np.where(
+        new > 0.0, scipy.special.betainc(np.maximum(new, 1e-9), base + 1.0, share), 1.0
+    )
+    more = np.where(
+        base > 0.0, scipy.special.betainc(new + 1.0, np.maximum(base, 1e-9), share), 0.0
+    )
     result: Floats = (at_least + more) / 2.0
     return result
 
 
 def _p(counts: list[Floats], exposures: list[Floats], df: Floats) -> Floats:
     above = _above(exposures[1] / (exposures[0] + exposures[1]), counts)
-    distance = np.abs(special.ndtri(np.clip(above, 1e-300, 1.0 - 1e-16)))
+    distance = np.abs(scipy.special.ndtri(np.clip(above, 1e-300, 1.0 - 1e-16)))
     finite = np.where(np.isfinite(df), df, 1.0)
-    tail = np.where(np.isinf(df), special.ndtr(-distance), special.stdtr(finite, -distance))
+    tail = np.where(
+        np.isinf(df), scipy.special.ndtr(-distance), scipy.special.stdtr(finite, -distance)
+    )
     return np.where(np.isnan(df), np.nan, 2.0 * tail)
 
 
@@ -310,7 +316,7 @@ def _ratio_interval(
         low, high = np.zeros_like(quantile), np.ones_like(quantile)
         for _ in range(HALVINGS):
             middle = (low + high) / 2.0
-            is_below = _above(middle, counts) < special.ndtr(tail)
+            is_below = _above(middle, counts) < scipy.special.ndtr(tail)
             low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
         with np.errstate(divide="ignore"):
             odds = np.where(is_open, np.inf if tail is quantile else 0.0, low / (1.0 - low))

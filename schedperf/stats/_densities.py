@@ -7,7 +7,7 @@ Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions", 2nd ed., 
 """
 
 import numpy as np
-from scipy import special
+import scipy
 
 from schedperf.stats._rows import Floats
 
@@ -17,7 +17,7 @@ TIE = 1e-7
 
 def normal_tail(z: float) -> float:
     """Return the two-sided p of a standard normal value."""
-    return float(2.0 * special.ndtr(-abs(z)))
+    return float(2.0 * scipy.special.ndtr(-abs(z)))
 
 
 def fisher_p(successes: tuple[int, int], n: tuple[int, int]) -> float:
@@ -33,10 +33,10 @@ def fisher_p(successes: tuple[int, int], n: tuple[int, int]) -> float:
     total = sum(successes)
     first = np.arange(max(0, total - n[1]), min(total, n[0]) + 1)
     log_p = -sum(
-        special.betaln(k + 1.0, size - k + 1.0) + np.log(size + 1.0)
+        scipy.special.betaln(k + 1.0, size - k + 1.0) + np.log(size + 1.0)
         for k, size in ((first, n[0]), (total - first, n[1]))
     )
-    p = np.exp(log_p - special.logsumexp(log_p))
+    p = np.exp(log_p - scipy.special.logsumexp(log_p))
     return float(min(1.0, p[p <= p[successes[0] - first[0]] * (1.0 + TIE)].sum()))
 
 
@@ -51,7 +51,7 @@ def change_of_shares(
     :param n: number of trials on each side, at least 1
     :param confidence: e.g. 0.95
     """
-    z = float(special.ndtri((1.0 + confidence) / 2.0))
+    z = float(scipy.special.ndtri((1.0 + confidence) / 2.0))
     counts, sizes = np.array(successes, dtype=np.float64), np.array(n, dtype=np.float64)
     shares = counts / sizes
     centres = (counts + z**2 / 2.0) / (sizes + z**2)
@@ -68,7 +68,10 @@ def log_chi_squared(x: Floats, df: float) -> Floats:
     """Return the log density of the chi-squared distribution at positive values."""
     half = df / 2.0
     return np.asarray(
-        special.xlogy(half - 1.0, x) - x / 2.0 - special.gammaln(half) - half * np.log(2.0)
+        scipy.special.xlogy(half - 1.0, x)
+        - x / 2.0
+        - scipy.special.gammaln(half)
+        - half * np.log(2.0)
     )
 
 
@@ -82,7 +85,7 @@ def log_f(x: Floats, df: Floats | float, other_df: Floats | float) -> Floats:
     return np.asarray(
         half * np.log(df)
         + other * np.log(other_df)
-        + special.xlogy(half - 1.0, x)
+        + scipy.special.xlogy(half - 1.0, x)
         - (half + other) * np.log(other_df + df * x)
-        - special.betaln(half, other)
+        - scipy.special.betaln(half, other)
     )

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.model.verdict import FEWEST_RUNS
 from schedperf.stats._rows import (
@@ -70,7 +70,7 @@ class Estimates:
         """Two-sided p of the effect; NaN if the effect is exact or unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(self.se > 0.0, np.abs(self.effect) / self.se, np.nan)
-        return 2.0 * special.stdtr(self.df, -t)
+        return 2.0 * scipy.special.stdtr(self.df, -t)
 
     def half_width(self, confidence: float | Floats) -> Floats:
         """Return half the width of the effect's two-sided CI, shape (rows,).
@@ -79,7 +79,9 @@ class Estimates:
 
         :param confidence: for all rows, or of shape (rows,)
         """
-        quantile = special.stdtrit(np.where(self.se > 0.0, self.df, 1.0), 0.5 + confidence / 2.0)
+        quantile = scipy.special.stdtrit(
+            np.where(self.se > 0.0, self.df, 1.0), 0.5 + confidence / 2.0
+        )
         return np.where(self.se > 0.0, quantile * self.se, self.se)
 
 

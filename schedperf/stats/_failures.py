@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from schedperf.model.frame import Frame
 from schedperf.model.rows import Verdict
@@ -147,10 +147,10 @@ def _runs_to_prove(failed: int, n: int) -> int | None:
     clean = np.arange(1, MOST_PROOF)
     # Hypergeometric: C(n + clean - failed, clean) / C(n + clean, clean).
     luck = np.exp(
-        special.gammaln(n + clean - failed + 1)
-        - special.gammaln(n - failed + 1)
-        - special.gammaln(n + clean + 1)
-        + special.gammaln(n + 1)
+        scipy.special.gammaln(n + clean - failed + 1)
+        - scipy.special.gammaln(n - failed + 1)
+        - scipy.special.gammaln(n + clean + 1)
+        + scipy.special.gammaln(n + 1)
     )
     # Rounding must not turn an exact 5% (1 of 180) into less.
     proof = clean[luck < FALSE_DISCOVERY_RATE * (1.0 - 1e-9)]

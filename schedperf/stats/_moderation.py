@@ -15,12 +15,13 @@ agrees with it at p = 0.05 (the 95% CI) and at p = 0.005 (which a single signifi
 must reach).
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from statistics import variance
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.model.frame import Frame
 from schedperf.stats._densities import log_f
@@ -46,9 +47,6 @@ MATCHING_STEPS = 10
 ROUNDING = 1e-9
 CONVERGED = 1e-12
 INVERSE_DF = np.linspace(1e-4, 2.0, 2000)
-QUANTILE_RATIO = np.divide(
-    *(special.stdtrit(1.0 / INVERSE_DF, 1.0 - p / 2.0) for p in reversed(MATCHED))
-)
 
 # Iterations of the maximum-likelihood common variance; each at least halves the distance.
 STEPS = 15
@@ -81,15 +79,15 @@ class _Mixture(Struct, frozen=True, kw_only=True):
     def as_scaled_t(self) -> tuple[Floats, Floats]:
         # Variance and degrees of freedom of the t that agrees with the mixture at MATCHED.
         usual, rare = (self._quantile(p) for p in MATCHED)
-        df = 1.0 / np.interp(rare / usual, QUANTILE_RATIO, INVERSE_DF)
-        return (usual / special.stdtrit(df, 1.0 - MATCHED[0] / 2.0)) ** 2, df
+        df = 1.0 / np.interp(rare / usual, _quantile_ratios(), INVERSE_DF)
+        return (usual / scipy.special.stdtrit(df, 1.0 - MATCHED[0] / 2.0)) ** 2, df
 
     def _quantile(self, p: float) -> Floats:
         # The quantile that is exceeded with a two-sided probability of ``p``. It lies between the
         # smallest and the largest estimate; Newton's method on logarithms, with bisection where it
         # does not converge.
         scale = np.sqrt(self.variance)
-        log_answers = np.log(special.stdtrit(self.df, 1.0 - p / 2.0) * scale)
+        log_answers = np.log(scipy.special.stdtrit(self.df, 1.0 - p / 2.0) * scale)
         low, high = log_answers.min(axis=0), log_answers.max(axis=0)
         found = (self.weight * log_answers).sum(axis=0)
         # Rows that have not converged; each row stops independently of the others.
@@ -98,7 +96,7 @@ class _Mixture(Struct, frozen=True, kw_only=True):
         for _ in range(MATCHING_STEPS):
             at = found[rows]
             t = np.exp(at) / scale
-            tail = (weight * 2.0 * special.stdtr(df, -t)).sum(axis=0)
+            tail = (weight * 2.0 * scipy.special.stdtr(df, -t)).sum(axis=0)
             slope = (weight * 2.0 * t * _density(t, df)).sum(axis=0) / tail
             low, high = np.where(tail > p, at, low), np.where(tail > p, high, at)
             step = np.log(tail / p) / slope
@@ -113,9 +111,18 @@ class _Mixture(Struct, frozen=True, kw_only=True):
         return np.asarray(np.exp(found))
 
 
+@functools.cache
+def _quantile_ratios() -> Floats:
+    # The quantile at the smaller p of MATCHED, divided by the other, for each of INVERSE_DF.
+    rare, usual = (
+        scipy.special.stdtrit(1.0 / INVERSE_DF, 1.0 - p / 2.0) for p in reversed(MATCHED)
+    )
+    return np.asarray(rare / usual)
+
+
 def _density(t: Floats, df: Floats) -> Floats:
     # Density of Student's t.
-    log_scale = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
+    log_scale = scipy.special.gammaln((df + 1.0) / 2.0) - scipy.special.gammaln(df / 2.0)
     return np.exp(log_scale - (df + 1.0) / 2.0 * np.log1p(t**2 / df)) / np.sqrt(df * np.pi)
 
 
@@ -213,10 +220,12 @@ def _explain(sample: _Sample, prior: Sequence[float]) -> tuple[Floats, Floats]:
     # dfs, sweeps). Observed variances over the common one follow an F distribution (Smyth, section
     # 4).
     number = sample.sum(np.ones_like(sample.df))
-    centre = np.log(sample.variance) - special.digamma(sample.df / 2.0) + np.log(sample.df / 2.0)
+    centre = (
+        np.log(sample.variance) - scipy.special.digamma(sample.df / 2.0) + np.log(sample.df / 2.0)
+    )
     scales, logs = [], []
     for prior_df in PRIOR_DF:
-        shift = special.digamma(prior_df / 2.0) - np.log(prior_df / 2.0)
+        shift = scipy.special.digamma(prior_df / 2.0) - np.log(prior_df / 2.0)
         scale = np.exp(sample.sum(centre) / number + shift)
         for _ in range(STEPS):
             spread = prior_df * scale[sample.sweep] + sample.df * sample.variance

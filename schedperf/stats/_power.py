@@ -4,7 +4,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from schedperf.stats._rows import Flags, Floats
 
@@ -25,7 +25,7 @@ def least_detectable(se: Floats, df: Floats) -> Floats:
     (t(0.975) + t(0.8)) se, in the scale of ``se``: Bloom, "Minimum detectable effects",
     Eval. Rev. 19 (1995).
     """
-    return (special.stdtrit(df, 1.0 - LEVEL / 2.0) + special.stdtrit(df, POWER)) * se
+    return (scipy.special.stdtrit(df, 1.0 - LEVEL / 2.0) + scipy.special.stdtrit(df, POWER)) * se
 
 
 def runs_to_settle(
@@ -82,7 +82,7 @@ def _solve(size: Floats, noise: _Noise, level: float, power: Floats | float) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         for _ in range(ROUNDS):
             df = noise.df(n)
-            quantiles = special.stdtrit(df, level) + special.stdtrit(df, power)
+            quantiles = scipy.special.stdtrit(df, level) + scipy.special.stdtrit(df, power)
             # The variance that remains for the mean after the fixed variance.
             left = size**2 - noise.fixed * quantiles**2
             needed = np.where(left > 0.0, 2.0 * (noise.of_value / left) * quantiles**2, MOST)

@@ -9,8 +9,8 @@ shift within the modes.
 from collections.abc import Iterable
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.model.verdict import CONFIDENCE
 from schedperf.stats._densities import fisher_p
@@ -56,7 +56,7 @@ def compare_spread(count: int, blocks: Iterable[Block]) -> tuple[Floats, Floats]
             se = np.sqrt(squares / df * sum(1.0 / size for size in sizes))
             t = np.abs(distances[1].mean(axis=1) - distances[0].mean(axis=1)) / se
             quotient[block.rows] = np.sqrt(variances_of(sides[1]) / variances_of(sides[0]))
-        p[block.rows] = np.where(se > 0.0, 2.0 * special.stdtr(df, -t), np.nan)
+        p[block.rows] = np.where(se > 0.0, 2.0 * scipy.special.stdtr(df, -t), np.nan)
     return p, quotient
 
 
@@ -142,13 +142,13 @@ class Modes(Struct, frozen=True, kw_only=True):
     def half_width(self) -> Floats:
         """Half the width of the 95% CI of ``effect``; NaN without a standard error."""
         with np.errstate(invalid="ignore"):
-            return special.stdtrit(self.df, (1.0 + CONFIDENCE) / 2.0) * self.se
+            return scipy.special.stdtrit(self.df, (1.0 + CONFIDENCE) / 2.0) * self.se
 
     @property
     def p_within(self) -> Floats:
         """Two-sided p of the shift within the modes; NaN without a standard error."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return 2.0 * special.stdtr(self.df, -np.abs(self.effect) / self.se)
+            return 2.0 * scipy.special.stdtr(self.df, -np.abs(self.effect) / self.se)
 
 
 def find_modes(block: Block) -> Modes | None:

@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.model.row_groups import Sweep
 from schedperf.model.verdict import CHANGED, CONFIDENCE
@@ -93,7 +93,7 @@ def _interval(mean: float, errors: Floats, of_boots: Floats, df: Floats) -> tupl
 
 
 def _around(mean: float, se: float, df: float) -> tuple[float, float]:
-    half = float(special.stdtrit(df, 0.5 + CONFIDENCE / 2.0)) * se
+    half = float(scipy.special.stdtrit(df, 0.5 + CONFIDENCE / 2.0)) * se
     return mean - half, mean + half
 
 
@@ -101,7 +101,7 @@ def _stouffer(points: Sequence[SweepPoint]) -> float | None:
     noisy = [point for point in points if point.se and point.p is not None]
     if len(noisy) < FEWEST_POINTS:
         return None
-    sizes = [-float(special.ndtri(max(point.p or 0.0, 1e-300) / 2.0)) for point in noisy]
+    sizes = [-float(scipy.special.ndtri(max(point.p or 0.0, 1e-300) / 2.0)) for point in noisy]
     z = np.array(sizes) * np.sign([point.effect or 0.0 for point in noisy])
     weights = 1.0 / np.array([point.se or 1.0 for point in noisy])
     # The errors due to boots correlate the points.

@@ -14,8 +14,8 @@ Analysis", section 2.1).
 from collections.abc import Iterable
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import Block, Flags, Floats, Integers, add_up
@@ -67,7 +67,7 @@ class Drift(Struct, frozen=True, kw_only=True):
             df = se**4 / (estimates.se**4 / estimates.df + self.se**4 / self.df)
             t = np.abs(estimates.effect - self.bias) / se
         is_same = np.sign(estimates.effect - self.bias) == np.sign(estimates.effect)
-        outlives: Flags = ~has_se | (is_same & (2.0 * special.stdtr(df, -t) < DRIFT_LEVEL))
+        outlives: Flags = ~has_se | (is_same & (2.0 * scipy.special.stdtr(df, -t) < DRIFT_LEVEL))
         return outlives
 
 
@@ -151,7 +151,7 @@ def _pool(is_blocked: Flags, trends: _Trends, sweep: Integers) -> Drift:
         spread = add(weight * (slope - mean[sweep]) ** 2) / (rows - 1.0)
         se = np.sqrt(np.where(rows > 1.0, np.maximum(spread, 1.0), 1.0) / whole)
         bias, bias_se = mean[sweep] * trends.reach, se[sweep] * np.abs(trends.reach)
-        p = 2.0 * special.stdtr(total_df[sweep], -np.abs(bias) / bias_se)
+        p = 2.0 * scipy.special.stdtr(total_df[sweep], -np.abs(bias) / bias_se)
     return Drift(
         is_blocked=is_blocked,
         bias=bias,

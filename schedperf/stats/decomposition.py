@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.model.frame import Floats
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
@@ -81,7 +81,7 @@ def _half_widths(influences: tuple[Floats, Floats], *, is_paired: bool) -> Seque
         total = errors[0] + errors[1]
         share = np.divide(errors[0], total, out=np.zeros_like(total), where=total > 0.0)
         degrees = 1.0 / (share**2 / (len(base) - 1) + (1.0 - share) ** 2 / (len(new) - 1))
-    quantiles = special.stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)
+    quantiles = scipy.special.stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)
     return [
         float(quantile) * math.sqrt(float(variance))
         for quantile, variance in zip(quantiles, sum(errors), strict=True)

@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import scipy
 from msgspec import Struct
 from msgspec.structs import replace
-from scipy import special
 
 from schedperf.model.verdict import SMALLEST_EFFECT
 from schedperf.stats.welch import welch_difference
@@ -133,8 +133,10 @@ def least_reproduced(design: Design, sd: float) -> float:
     last = design.looks[-1]
     error = max(sd, LEAST_SD) * math.sqrt(2.0 / last.boots)
     df = 2.0 * (last.boots - 1)
-    limit = max(float(special.stdtrit(df, 1.0 - last.level)), math.log1p(design.smallest) / error)
-    return float(special.nctdtrinc(df, 1.0 - POWER, limit)) * error
+    limit = max(
+        float(scipy.special.stdtrit(df, 1.0 - last.level)), math.log1p(design.smallest) / error
+    )
+    return float(scipy.special.nctdtrinc(df, 1.0 - POWER, limit)) * error
 
 
 def _test(look: Look, base: Sequence[float], new: Sequence[float], *, rises: bool) -> Tested:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from statistics import fmean, geometric_mean
 from typing import Literal, Protocol, TypeVar
 
-from scipy import special
+import scipy
 
 from schedperf.model.rows import Replication
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
@@ -136,11 +136,11 @@ def interval_of_median(
     ordered = sorted(map(max, gather_units(maxima, runs, replication)))
     n = len(ordered)
     # How many of n coins show heads in at most 2.5% of all cases: so many values lie outside.
-    heads = special.bdtr(range(n), n, 0.5)
+    heads = scipy.special.bdtr(range(n), n, 0.5)
     outside = int((heads <= (1.0 - CONFIDENCE) / 2.0).sum())
     return (ordered[outside - 1], ordered[-outside]) if outside else NO_INTERVAL
 
 
 def _half_width(values: Sequence[float]) -> float:
-    quantile = float(special.stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2.0))
+    quantile = float(scipy.special.stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2.0))
     return quantile * math.sqrt(variance_of(values) / len(values))

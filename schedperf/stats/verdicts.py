@@ -8,9 +8,9 @@ be tested with hand-computed numbers.
 import math
 from collections.abc import Sequence
 
+import scipy
 from msgspec import Struct
 from msgspec.structs import replace
-from scipy import special
 
 from schedperf.model.rows import Better, BootSd, Replication, RowNumbers, Verdict
 from schedperf.model.units import interval_of, percent, signed
@@ -159,7 +159,9 @@ def least_by_boots(boot_sd: BootSd, *, level: float = 1.0 - CONFIDENCE) -> float
     :return: on the scale of ``boot_sd``, natural logarithms
     """
     p = 1.0 - level / 2.0
-    quantile = special.ndtri(p) if boot_sd.df is None else special.stdtrit(boot_sd.df, p)
+    quantile = (
+        scipy.special.ndtri(p) if boot_sd.df is None else scipy.special.stdtrit(boot_sd.df, p)
+    )
     return float(quantile) * math.sqrt(BOOTS_FACTOR) * boot_sd.sd
 
 

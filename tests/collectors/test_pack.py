@@ -13,6 +13,8 @@ import pytest
 
 import schedperf_collectors
 from schedperf.cli import main
+from schedperf.commands import _zipapp
+from schedperf.commands._zipapp import build_zipapp
 from schedperf.inputs.bundle.open import open_bundle
 from schedperf_collectors.bpf.objects import compile_all
 
@@ -82,6 +84,39 @@ def test_equal_sources_make_equal_files(packed: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(packed) as archive:
         of_this_machine = str(Path(schedperf_collectors.__file__).parent).encode()
         assert [name for name in archive.namelist() if of_this_machine in archive.read(name)] == []
+
+
+def test_it_is_kept_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = tmp_path / "schedperf" / "recorder"
+    first = build_zipapp()
+    [kept] = cache.iterdir()
+    assert kept.read_bytes() == first
+    kept.write_bytes(b"as it was kept")
+    assert build_zipapp() == b"as it was kept"
+
+
+def test_another_python_or_source_makes_another_file_and_few_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = tmp_path / "schedperf" / "recorder"
+    cache.mkdir(parents=True)
+    for number in range(9):
+        path = cache / f"old-{number}.pyz"
+        path.touch()
+        os.utime(path, (number, number))
+    before = build_zipapp()
+    monkeypatch.setattr(sys, "version", "3.11.0 another build")
+    assert build_zipapp() == before
+    names = sorted(path.name for path in cache.iterdir())
+    assert names[2:] == ["old-7.pyz", "old-8.pyz"]
+    assert [(cache / name).read_bytes() for name in names[:2]] == [before, before]
+    module = tmp_path / "module.py"
+    module.write_text("packs in another way\n")
+    monkeypatch.setattr(_zipapp, "__file__", str(module))
+    build_zipapp()
+    assert len({*cache.iterdir()} - {cache / name for name in names}) == 1
 
 
 def test_it_starts_with_bytecode_and_no_source_is_compiled(packed: Path) -> None:

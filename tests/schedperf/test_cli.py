@@ -105,6 +105,19 @@ def test_help_and_version_import_nothing_heavy() -> None:
         assert done.stderr.strip() == "", arguments
 
 
+def test_first_question_of_a_recording_imports_nothing_heavy(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> None:
+    # It is answered while the workload runs.
+    bundle = make_bundle(tmp_path / "partial.tar", runs=1)
+    program = (
+        "import sys; from schedperf.commands._judge import Judge; "
+        "print(Judge().answer({'ask': 'first', 'partial': sys.argv[1]})['answer'], "
+        f"*sorted({HEAVY!r} & set(sys.modules)))"
+    )
+    assert finish([sys.executable, "-c", program], str(bundle)).stdout == "continue\n"
+
+
 def test_version_is_one_line(run_cli: RunCli) -> None:
     done = run_cli("--version")
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,10 +10,8 @@ digest of the sources, the compiler's version and its options.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 
 from schedperf_collectors.contract import Unavailable, temporary_prefix
+from schedperf_collectors.machine.kept_files import cache_folder, keep, read_kept
 from schedperf_collectors.machine.system import execute, run
 
 PACKAGE = "schedperf_collectors.bpf"
@@ -81,11 +80,11 @@ def compile_object(name: str) -> bytes:
         for each in list_sources()
         if each.endswith(HEADER) or each == name + SOURCE
     }
-    kept = _cache_folder() / f"{name}-{_digest(sources)}{OBJECT}"
-    compiled = _read_kept(kept)
+    kept = cache_folder("bpf") / f"{name}-{_digest(sources)}{OBJECT}"
+    compiled = read_kept(kept, OBJECT_LIMIT_BYTES)
     if compiled is None:
         compiled = compile_sources(name, sources)
-        _keep(kept, compiled)
+        keep(kept, compiled)
     return compiled
 
 
@@ -101,12 +100,6 @@ def _our_order() -> bytes:
     return bytes([DATA_OF_ORDER[sys.byteorder]])
 
 
-def _cache_folder() -> Path:
-    # XDG base directory specification: an empty variable counts as unset.
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 # never raises
-    return Path(base, "schedperf", "bpf")
-
-
 def _digest(sources: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256("\0".join([_clang_version(), *FLAGS]).encode())
     for name, data in sorted(sources.items()):
@@ -117,32 +110,6 @@ def _digest(sources: Mapping[str, bytes]) -> str:
 @functools.lru_cache(maxsize=1)
 def _clang_version() -> str:
     return run(["clang", "--version"], COMPILE_LIMIT_S)
-
-
-def _read_kept(path: Path) -> bytes | None:
-    """Read a cached object; None if it is missing or empty, or belongs to another user.
-
-    The owner matters because the recorder may run as root.
-    """
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return None
-            data = file.read(OBJECT_LIMIT_BYTES)
-    except OSError:
-        return None
-    return data or None
-
-
-def _keep(path: Path, data: bytes) -> None:
-    # Without a writable cache, it is compiled again next time.
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        # Another process doing the same meanwhile wrote the same bytes.
-        os.replace(name, path)  # noqa: PTH105 # both are names
 
 
 def compile_sources(name: str, sources: Mapping[str, bytes]) -> bytes:

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from msgspec import Struct
-from scipy import special
 
 from schedperf.evidence.profile.family import (
     HIDDEN,
@@ -298,7 +298,7 @@ def part_of_change(
     errors = [np.cov(side, rowvar=False, ddof=1) / len(side) for side in sides]
     covariance = errors[0] + errors[1]
     variance = float(covariance[1, 1])
-    quantile = float(special.stdtrit(_degrees(errors, sides), 0.5 + CONFIDENCE / 2.0))
+    quantile = float(scipy.special.stdtrit(_degrees(errors, sides), 0.5 + CONFIDENCE / 2.0))
     doubt = quantile**2 * variance / whole**2 if whole else math.inf
     if doubt >= 1.0:
         return _without(

@@ -194,6 +194,7 @@ class Applier:
 
     def _add_points(self, number: int, content: ForeignTable) -> None:
         ids: dict[str, int] = {}
+        first_new = self._catalogue.next_series
         for each in content.series:
             family = "informational" if each.better == "unknown" else "primary"
             result = Result(content.label, "", each.name, each.unit, each.better, family)
@@ -204,7 +205,10 @@ class Applier:
             is_log[point.series] &= all(value is None or value > 0.0 for value in values)
         for start in range(0, len(content.points), _MOST_ROWS):
             part = content.points[start : start + _MOST_ROWS]
-            self._remove_points([(ids[each.series], each.position) for each in part])
+            # New series have no earlier lines, and a table has no line twice.
+            self._remove_points(
+                [(ids[each.series], each.position) for each in part if ids[each.series] < first_new]
+            )
             self._insert(
                 NIGHT,
                 [

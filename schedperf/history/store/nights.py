@@ -79,6 +79,13 @@ def level_of(boots: Mapping[tuple[int, int], Sequence[float]], *, is_log: bool) 
     )
 
 
+class _Stored(Struct, frozen=True, kw_only=True):
+    """A result in the database."""
+
+    id: int
+    better: str
+
+
 class Catalogue:
     """The ids of results and series; new ones are inserted.
 
@@ -90,40 +97,33 @@ class Catalogue:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._results: dict[str, dict[tuple[str, ...], Row[Any]]] = {}
+        self._results: dict[str, dict[tuple[str, ...], _Stored]] = {}
         self._series: dict[tuple[int, str], int] = {}
-        self._next_result = next_id(connection, RESULT)
+        self._first_result = self._next_result = next_id(connection, RESULT)
         self.next_series = next_id(connection, SERIES)
 
     def result(self, machine_class: str, result: Result) -> int:
         """Return the id of a result; store its direction if it was unknown."""
         known = self._known(machine_class)
         names = (result.workload, result.point, result.metric, result.unit)
-        row = known.get(names)
-        if row is None:
-            self._connection.execute(
-                insert(RESULT).values(
-                    id=self._next_result, machine_class=machine_class, **asdict(result)
-                )
-            )
+        stored = known.get(names)
+        if stored is None:
+            number = self._next_result
             self._next_result += 1
-        elif row.better == "unknown" != result.better:
+            self._connection.execute(
+                insert(RESULT).values(id=number, machine_class=machine_class, **asdict(result))
+            )
+        elif stored.better == "unknown" != result.better:
+            number = stored.id
             self._connection.execute(
                 update(RESULT)
-                .where(RESULT.c.id == row.id)
+                .where(RESULT.c.id == number)
                 .values(better=result.better, family=result.family)
             )
         else:
-            return int(row.id)
-        query = select(RESULT).where(
-            RESULT.c.machine_class == machine_class,
-            RESULT.c.workload == result.workload,
-            RESULT.c.point == result.point,
-            RESULT.c.metric == result.metric,
-            RESULT.c.unit == result.unit,
-        )
-        known[names] = self._connection.execute(query).one()
-        return int(known[names].id)
+            return stored.id
+        known[names] = _Stored(id=number, better=result.better)
+        return number
 
     def results_at(self, machine_class: str, points: AbstractSet[tuple[str, str]]) -> set[int]:
         """Return the ids of all results of workloads and points that are stored."""
@@ -133,10 +133,16 @@ class Catalogue:
     def series(self, result: int, tree: str) -> int:
         """Return the id of a series."""
         if (result, tree) not in self._series:
-            query = select(SERIES.c.id).where(SERIES.c.result_id == result, SERIES.c.tree == tree)
-            found = self._connection.execute(query).scalar()
+            found = self._find(result, tree)
             self._series[result, tree] = self._insert(result, tree) if found is None else found
         return self._series[result, tree]
+
+    def _find(self, result: int, tree: str) -> int | None:
+        # A new result has no series yet.
+        if result >= self._first_result:
+            return None
+        query = select(SERIES.c.id).where(SERIES.c.result_id == result, SERIES.c.tree == tree)
+        return self._connection.execute(query).scalar()
 
     def _insert(self, result: int, tree: str) -> int:
         row = self._connection.execute(select(RESULT).where(RESULT.c.id == result)).one()
@@ -149,11 +155,13 @@ class Catalogue:
         )
         return number
 
-    def _known(self, machine_class: str) -> dict[tuple[str, ...], Row[Any]]:
+    def _known(self, machine_class: str) -> dict[tuple[str, ...], _Stored]:
         if machine_class not in self._results:
             query = select(RESULT).where(RESULT.c.machine_class == machine_class)
             self._results[machine_class] = {
-                (row.workload, row.point, row.metric, row.unit): row
+                (row.workload, row.point, row.metric, row.unit): _Stored(
+                    id=row.id, better=row.better
+                )
                 for row in self._connection.execute(query)
             }
         return self._results[machine_class]

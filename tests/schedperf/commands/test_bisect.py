@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import numpy as np
 import pytest
 
@@ -101,7 +101,7 @@ def record(ask: Next, *options: str, status: int | None = MORE) -> Any:
     """Return the JSON record, which follows the published schema."""
     document = json.loads(ask("--json", "-", *options, status=status))
     schema = json.loads(PUBLISHED.read_text())
-    jsonschema.validate(document, schema, jsonschema.Draft202012Validator)
+    jsonschema_rs.Draft202012Validator(schema).validate(document)
     return document
 
 

@@ -41,7 +41,7 @@ SEARCH_BY_SSH = (
     "--metric", RULE, "--yes",
 )  # fmt: skip
 MORE = 75
-KILLS = 20
+KILLS = 10
 
 Ran = subprocess.CompletedProcess[str]
 Search = Callable[..., Ran]
@@ -239,7 +239,7 @@ def test_a_search_that_is_killed_again_and_again_has_the_same_result(
         with start(tmp_path) as process:
             await_boots(tmp_path)
             # Different moments of a recording, which takes about a second.
-            time.sleep(number % 10 / 10)
+            time.sleep(number / KILLS)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
     ended = search(tmp_path, "--yes")

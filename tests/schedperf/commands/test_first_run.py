@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.cli import main
-from schedperf.commands._looks import Judge
+from schedperf.commands._judge import Judge
 
 pytestmark = pytest.mark.system
 

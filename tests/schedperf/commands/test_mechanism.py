@@ -4,7 +4,7 @@
 import json
 from pathlib import Path
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from schedperf.cli import main
@@ -39,7 +39,7 @@ def test_text_json_and_page(files: Path, capsys: Capture) -> None:
     assert "account: +50.0% [+40.0%, +60.0%] +50.0% 5+5 / 5+5 same system" in text
     record = json.loads((files / "all.json").read_text())
     schema = json.loads(SCHEMA.read_text())
-    jsonschema.Draft202012Validator(schema).validate(record)
+    jsonschema_rs.Draft202012Validator(schema).validate(record)
     assert record["pairs"][0]["sentence"].startswith("same in 1 of 2")
     page = (files / "page.html").read_text()
     assert page.count('class="joint"') == 2

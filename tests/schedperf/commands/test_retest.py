@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.commands._looks import Judge
+from schedperf.commands._judge import Judge
 from schedperf.history.decide import decide_step
 from schedperf.history.questions.history import open_history
 from schedperf.history.questions.records import StepChange

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records as plain values, and their JSON Schema."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -18,14 +18,14 @@ class Counted(Struct, frozen=True, kw_only=True):
 
 
 def test_the_same_of_base_and_new_is_described_with_what_it_is() -> None:
-    schema = schema_of(Counted)
+    schema: Any = schema_of(Counted)
     record = Counted(samples=BaseNew(base=3, new=None))
     assert to_plain(record) == {"samples": {"base": 3, "new": None}}
-    jsonschema.validate(to_plain(record), schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"samples": {"base": 3, "new": "4"}}, schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"samples": {"base": 3}}, schema)
+    jsonschema_rs.validate(schema, to_plain(record))
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, {"samples": {"base": 3, "new": "4"}})
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, {"samples": {"base": 3}})
 
 
 def test_base_comes_before_new() -> None:
@@ -45,11 +45,11 @@ class Classed(Struct, frozen=True, kw_only=True):
 
 
 def test_a_field_has_the_key_that_it_declares() -> None:
-    schema = schema_of(Classed)
+    schema: Any = schema_of(Classed)
     assert to_plain(Classed(class_="PELT")) == {"class": "PELT"}
-    jsonschema.validate({"class": "PELT"}, schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"class_": "PELT"}, schema)
+    jsonschema_rs.validate(schema, {"class": "PELT"})
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, {"class_": "PELT"})
 
 
 class Keyed(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ def test_a_field_that_is_unset_is_no_key() -> None:
     schema = {**describe(Keyed, definitions), "$defs": definitions}
     assert to_plain(Keyed(cpu=None)) == {"cpu": None}
     for record in (Keyed(), Keyed(cpu=None, node=1)):
-        jsonschema.validate(to_plain(record), schema)
+        jsonschema_rs.validate(schema, to_plain(record))
     for wrong in ({"cpu": "0"}, {"node": None}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
+        with pytest.raises(jsonschema_rs.ValidationError):
+            jsonschema_rs.validate(schema, wrong)

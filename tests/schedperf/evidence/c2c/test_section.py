@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import jsonschema
 import pytest
 
 from schedperf.evidence import Absent
@@ -23,12 +22,12 @@ from schedperf.evidence.layout.section import layout
 from schedperf.inputs.bundle.open import open_bundle
 from schedperf.inputs.side import Side, name_sides
 from schedperf.model.base_new import BaseNew
-from schedperf.model.schema import schema_of, to_plain
 from schedperf.model.sections import Finding, MissingSide
 from schedperf_generators.kernel import KernelImage, Symbol
 from schedperf_generators.memory import MemoryRun, Program, Touch, scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
+from tests.record_schema import check_schema
 
 NUMA = Numa(cpus=8, nodes=2)
 # hackbench of tests/conftest.py with 4 groups: 4 x 20 x 20 x 100 messages.
@@ -106,8 +105,7 @@ def sides(tmp_path: Path, make_bundle: Callable[..., Path]) -> Sides:
 
 def data_of(sides: tuple[Side, ...]) -> C2c:
     data = c2c(sides)
-    plain = json.loads(json.dumps(to_plain(data), allow_nan=False))
-    jsonschema.validate(plain, schema_of(C2c))
+    check_schema(data)
     return data
 
 

@@ -3,8 +3,6 @@
 
 from typing import Any
 
-import jsonschema
-
 from schedperf.evidence.layout.record import (
     Layout,
     LayoutAlarm,
@@ -14,20 +12,11 @@ from schedperf.evidence.layout.record import (
     LayoutComparison,
     LayoutCounts,
     LayoutLines,
-    LayoutMap,
     LayoutPairCounts,
     LayoutRow,
     LayoutUse,
     LayoutWindow,
 )
-from schedperf.model.schema import Schema, describe, to_plain
-
-
-def assert_described(layout: Layout | LayoutMap) -> None:
-    """Fail where a record, as JSON, does not fit the schema that is derived from its class."""
-    definitions: dict[str, Schema] = {}
-    schema = {**describe(type(layout), definitions), "$defs": definitions}
-    jsonschema.validate(to_plain(layout), schema)
 
 
 def make_entry(name: str, address: int, size: int | None = 8, **changes: Any) -> LayoutRow:

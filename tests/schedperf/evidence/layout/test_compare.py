@@ -24,7 +24,7 @@ from schedperf.evidence.layout.sources import load_kernel
 from schedperf.evidence.layout.unit_pairs import compare_pair, compare_units
 from schedperf.model.base_new import BaseNew
 from schedperf.model.errors import InputError
-from tests.schedperf.evidence.layout.records import assert_described
+from tests.record_schema import check_schema
 from tests.shared_data import shared
 
 SEEDS = ("tip", "patch-1", "moved-declaration", "align-first", "custom-layout")
@@ -81,7 +81,7 @@ def percpu(label: str, places: Places, **changes: Any) -> Kernel:
 
 def analyse(*kernels: Kernel, **asked: Any) -> Layout:
     layout = analyse_kernels(kernels, **asked)
-    assert_described(layout)
+    check_schema(layout)
     return layout
 
 
@@ -305,7 +305,7 @@ def test_task_groups_load_average_stays_and_has_other_line_mates() -> None:
 
 def test_one_kernel_alone_is_a_map_that_its_schema_describes() -> None:
     found = map_kernel(percpu("tip", BASE), hot=["sd_llc_id", "sd_llc"])
-    assert_described(found)
+    check_schema(found)
     (section,) = found.maps
     assert [use.name for use in section.hot] == ["sd_llc_id", "sd_llc"]
     assert (section.counts.hot_lines, section.counts.holes) == (2, None)

@@ -21,7 +21,8 @@ from schedperf.evidence.layout.section import layout
 from schedperf.inputs.bundle.open import open_bundle
 from schedperf.inputs.side import name_sides
 from schedperf.model.sections import Finding
-from tests.schedperf.evidence.layout.records import assert_described, make_layout
+from tests.record_schema import check_schema
+from tests.schedperf.evidence.layout.records import make_layout
 
 Rows = dict[str, int]
 
@@ -66,7 +67,7 @@ def compare(tmp_path: Path, make_bundle: Callable[..., Path]) -> Compare:
             path = tmp_path / f"{number}.tar"
             paths.append(make_bundle(path, runs=1, files=members, **chosen))
         found = layout(name_sides([open_bundle(path) for path in paths]), lambda _: {})
-        assert_described(found)
+        check_schema(found)
         return found
 
     return run

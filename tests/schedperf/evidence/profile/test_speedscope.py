@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from schedperf.evidence.profile.export import EXPORTS
@@ -59,11 +59,11 @@ def exported(make_stacks: MakeStacks) -> str:
 
 def test_the_file_fits_the_schema_of_speedscope(speedscope: Path, exported: str) -> None:
     schema = json.loads((speedscope / "file-format-schema.json").read_text())
-    jsonschema.validate(json.loads(exported), schema)
+    jsonschema_rs.validate(schema, json.loads(exported))
     broken = json.loads(exported)
     del broken["profiles"][0]["weights"]
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(broken, schema)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, broken)
 
 
 @pytest.mark.browser

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from schedperf.cli import main
 from schedperf.evidence.schedstat.record import Schedstat
-from schedperf.model.schema import schema_of
+from tests.record_schema import validator_of
 
 Capture = pytest.CaptureFixture[str]
 Make = Callable[..., str]
@@ -28,7 +27,7 @@ def data_of(capsys: Capture, *arguments: object) -> Any:
     assert (status, err) == (0, "")
     section = json.loads(out)
     assert (section["schema"], section["status"]) == (Schedstat.schema_id(), "ok")
-    jsonschema.validate(section["data"], schema_of(Schedstat))
+    validator_of(Schedstat).validate(section["data"])
     return section["data"]
 
 
