@@ -22,6 +22,8 @@ FEATURES = (Path("/sys/kernel/debug/sched/features"), Path("/sys/kernel/debug/sc
 _OFF = "NO_"
 _TWO = ("base", "new")
 _FEWEST = 2
+# Features that a message names.
+_MOST_NAMED = 3
 
 
 def read_settings(options: argparse.Namespace) -> list[Setting]:
@@ -136,7 +138,7 @@ def check_feature(name: str | None) -> None:
         ) from error
     known = [_name_feature(word) for word in words]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3) or known
+        near = difflib.get_close_matches(name, known, n=_MOST_NAMED) or known[:_MOST_NAMED]
         raise RecordError(
             f"--feature {name}: this kernel has no such scheduler feature (expected one of "
             f"{path}, e.g. {', '.join(near)}); give another name"
