@@ -23,6 +23,8 @@ from schedperf_collectors.bpf.objects import PACKAGE as PROGRAMS
 from schedperf_collectors.bpf.objects import compile_all
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.new_files import write_durably
+from schedperf_collectors.request.ask import PACKAGE as REQUESTS
+from schedperf_collectors.request.ask import PACKED
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 # The earliest date that a zip file can store, so that equal sources give identical files.
@@ -60,18 +62,19 @@ def build_zipapp() -> bytes:
     return _build().data
 
 
-def write_zipapp(path: Path) -> Zipapp:
+def write_zipapp(path: Path, request: bytes | None = None) -> Zipapp:
     """Write the recorder as an executable file; return what was written.
 
+    :param request: what a maintainer asks for, as the recorder reads it; None without a request
     :raises OSError: the file cannot be written
     """
-    zipapp = _build()
+    zipapp = _build(request)
     # If the disk is full, no partial file remains, and an older file stays unchanged.
     write_durably(path, zipapp.data, _EXECUTABLE)
     return zipapp
 
 
-def _build() -> Zipapp:
+def _build(request: bytes | None = None) -> Zipapp:
     objects: dict[str, bytes] = {}
     without_objects = None
     try:
@@ -80,7 +83,7 @@ def _build() -> Zipapp:
         without_objects = error.reason
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, data in _members(objects):
+        for name, data in _members(objects, request):
             info = zipfile.ZipInfo(name, _EPOCH)
             info.external_attr = _MODE
             info.compress_type = zipfile.ZIP_DEFLATED
@@ -88,7 +91,7 @@ def _build() -> Zipapp:
     return Zipapp(data=_SHEBANG + buffer.getvalue(), without_objects=without_objects)
 
 
-def _members(objects: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
+def _members(objects: dict[str, bytes], request: bytes | None) -> Iterator[tuple[str, bytes]]:
     folder = Path(schedperf_collectors.__file__).parent
     # Python runs the file of this name at the top of a zip.
     yield "__main__.py", (folder / "__main__.py").read_bytes()
@@ -101,6 +104,8 @@ def _members(objects: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
                 yield f"{name}c", _bytecode(path, name, source)
     for name, data in sorted(objects.items()):
         yield f"{PROGRAMS.replace('.', '/')}/{name}", data
+    if request is not None:
+        yield f"{REQUESTS.replace('.', '/')}/{PACKED}", request
 
 
 def _bytecode(path: Path, name: str, source: bytes) -> bytes:

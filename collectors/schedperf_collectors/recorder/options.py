@@ -34,7 +34,7 @@ _SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTA
 _MACHINE = re.compile(rf"{_SIDE_NAME}\Z", re.ASCII)
 # A key is also a column of queries.
 _FACT = re.compile(r"(?P<key>[a-z][a-z0-9_]{0,39})=(?P<value>.{1,200})\Z", re.ASCII)
-_FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
+FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
 # See systemd.unit(5); the name of a template's instance is escaped with backslashes.
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}\Z")
@@ -735,7 +735,7 @@ def _fact(text: str) -> tuple[str, str]:
 
 
 def _feature(text: str) -> str:
-    if not _FEATURE.match(text):
+    if not FEATURE.match(text):
         raise argparse.ArgumentTypeError(
             f"invalid scheduler feature {text!r} (expected its name without NO_, e.g. PLACE_LAG)"
         )
