@@ -25,6 +25,17 @@ if sys.argv[1:2] == ["boots-agent"] and sys.argv[2:3] != ["resume"]:
 
     sys.exit(agent(sys.argv[2:]))
 
+# A packed request has no command.
+if not sys.argv[1:] or sys.argv[1].startswith("-"):
+    from schedperf_collectors.request.ask import read_packed
+
+    packed = read_packed()
+    if packed is not None:
+        from schedperf_collectors.request.main import main as answer
+
+        ask, rules = packed
+        sys.exit(answer(ask, rules, sys.argv[1:]))
+
 from schedperf_collectors.command_line.main import main  # noqa: E402 # see above
 
 if __name__ == "__main__":

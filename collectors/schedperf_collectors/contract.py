@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ BUNDLE_FORMAT = "schedperf-bundle"
 BUNDLE_VERSION = (1, 0)
 
 MANIFEST = "manifest.json"
+# The group of host.json that explains why fields are null; it is not a field itself.
+REASONS_GROUP = "missing"
 
 # Suffixes of a bundle's file name.
 BUNDLE_SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
@@ -233,3 +235,21 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
     return ",".join(
         str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values()
     )
+
+
+def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield dotted path and value of each field of a host.json.
+
+    An empty group is a field with the value {}. The group ``missing``, which holds the reasons of
+    null fields, is left out.
+    """
+    yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
+
+
+def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in group.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(f"{path}.", value)
+        else:
+            yield path, value

@@ -312,13 +312,32 @@ def _describe_kept_runs(arguments: Sequence[str]) -> str:
     return f"; {finished}{remove}"
 
 
-def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:
-    options, _ = make_parser(name, "schedperf").parse_known_args(
-        list(itertools.takewhile(lambda word: word != "--", arguments))
+def probed_bundles(arguments: Sequence[str]) -> list[Path]:
+    """Return the bundles that ``ab --probe`` has written; [] for other commands and with --quiet.
+
+    :param arguments: name of the command, and its arguments
+    """
+    if _is_action(arguments):
+        return []
+    options = _before_command(arguments[0], arguments[1:])
+    return (
+        [each.path for each in read_settings(options)]
+        if options.probe and not options.quiet
+        else []
     )
+
+
+def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:
+    options = _before_command(name, arguments)
     if name == "record":
         return [options.append or options.output]
     return [setting.path for setting in read_settings(options)]
+
+
+def _before_command(name: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the options before the command that is recorded."""
+    before = list(itertools.takewhile(lambda word: word != "--", arguments))
+    return make_parser(name, "schedperf").parse_known_args(before)[0]
 
 
 def _sentence(text: str) -> str:

@@ -29,6 +29,8 @@ from schedperf_collectors.bpf.objects import compile_all
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kept_files import cache_folder, keep, keep_newest, read_kept
 from schedperf_collectors.machine.new_files import write_durably
+from schedperf_collectors.request.ask import PACKAGE as REQUESTS
+from schedperf_collectors.request.ask import PACKED
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 # The earliest date that a zip file can store, so that equal sources give identical files.
@@ -70,18 +72,19 @@ def build_zipapp() -> bytes:
     return _build().data
 
 
-def write_zipapp(path: Path) -> Zipapp:
+def write_zipapp(path: Path, request: bytes | None = None) -> Zipapp:
     """Write the recorder as an executable file; return what was written.
 
+    :param request: what a maintainer asks for, as the recorder reads it; None without a request
     :raises OSError: the file cannot be written
     """
-    zipapp = _build()
+    zipapp = _build(request)
     # If the disk is full, no partial file remains, and an older file stays unchanged.
     write_durably(path, zipapp.data, _EXECUTABLE)
     return zipapp
 
 
-def _build() -> Zipapp:
+def _build(request: bytes | None = None) -> Zipapp:
     objects: Mapping[str, bytes] = {}
     without_objects = None
     try:
@@ -89,6 +92,8 @@ def _build() -> Zipapp:
     except Unavailable as error:
         without_objects = error.reason
     packed = {**_sources(), **_packed_objects(objects)}
+    if request is not None:
+        packed[f"{REQUESTS.replace('.', '/')}/{PACKED}"] = request
     kept = cache_folder("recorder") / f"{_digest(packed)}.pyz"
     data = read_kept(kept, _LIMIT_BYTES)
     if data is None:

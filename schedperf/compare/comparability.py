@@ -22,12 +22,13 @@ from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings,
 from schedperf.compare.settings_by_core_type import POLICIES, TYPES, fields_by_type, without_repeats
 from schedperf.inputs.bundle.open import Bundle
 from schedperf.inputs.side import Side
-from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel, read_types
+from schedperf.model.host import has_other_kernel, read_types
 from schedperf.model.sides import Comparability, Difference, Severity
 from schedperf.model.text import cut, join_names
 from schedperf.model.verdict import WORKLOAD
 from schedperf.runs.cpus_of_types import cpus_by_type
 from schedperf.runs.settings import settings_of_runs
+from schedperf_collectors.contract import REASONS_GROUP, fields_of
 
 TABLE = "comparability.toml"
 FEATURES = "sched.features"

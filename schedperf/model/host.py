@@ -18,8 +18,6 @@ from msgspec import Struct, field
 MOST_CPUS = 8192
 # CONFIG_HZ is 100 to 1000; on old machines 24 to 1200.
 LARGEST_HZ = 10_000
-# A group of host.json that explains why fields are null; it is not a field itself.
-REASONS_GROUP = "missing"
 
 # Machines have two or three types of cores; their names are PMUs or models.
 MOST_TYPES = 32
@@ -216,24 +214,6 @@ def read_policies(fields: Mapping[str, object]) -> tuple[Policy, ...]:
         return msgspec.convert(policies, tuple[Policy, ...])
     except msgspec.ValidationError:
         return ()
-
-
-def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield dotted path and value of each field of a host.json.
-
-    An empty group is a field with the value {}. The group ``missing``, which holds the reasons of
-    null fields, is left out.
-    """
-    yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
-
-
-def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    for key, value in group.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(f"{path}.", value)
-        else:
-            yield path, value
 
 
 def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:

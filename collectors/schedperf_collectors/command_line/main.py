@@ -48,6 +48,7 @@ from schedperf_collectors.recorder.options import (
     make_parser,
     without_added,
 )
+from schedperf_collectors.recorder.places import find_session_places
 from schedperf_collectors.recorder.plan import (
     FIRST_LOOK,
     MAX_RUNS,
@@ -135,25 +136,38 @@ def _run(arguments: Sequence[str]) -> None:
         _check_command(request)
         record(request, _target(options), chosen, progress, looks, analysis=analysis)
     else:
-        settings = of_kernel(read_settings(options), dict(options.factor).get("kernel"))
-        check_feature(options.feature)
-        looks = _looks_at_pairs(options, len(settings), progress)
-        if looks is None:
-            options.runs = _rounds(options.runs, len(settings), progress)
-        request = _request(options, command, looks, server)
-        ab(
-            request,
-            settings,
-            chosen,
-            progress,
-            looks,
-            force=options.force,
-            append=options.append,
-            analysis=_analysis(options, progress),
-        )
-        if not options.quiet:
-            paths = [str(setting.path) for setting in settings]
-            sys.stdout.write(f"schedperf compare {format_template(paths)}\n")
+        _ab(options, command, chosen, progress, server)
+
+
+def _ab(
+    options: argparse.Namespace,
+    command: Sequence[str],
+    chosen: Chosen,
+    progress: Progress,
+    server: FoundServer | None,
+) -> None:
+    settings = of_kernel(read_settings(options), dict(options.factor).get("kernel"))
+    check_feature(options.feature)
+    if options.probe is not None:
+        for line in find_session_places().not_tried:
+            progress.note(f"not tried: {line}")
+    looks = _looks_at_pairs(options, len(settings), progress)
+    if looks is None:
+        options.runs = _rounds(options.runs, len(settings), progress)
+    request = _request(options, command, looks, server)
+    ab(
+        request,
+        settings,
+        chosen,
+        progress,
+        looks,
+        force=options.force,
+        append=options.append,
+        analysis=_analysis(options, progress),
+    )
+    if not options.quiet:
+        paths = [str(setting.path) for setting in settings]
+        sys.stdout.write(f"schedperf compare {format_template(paths)}\n")
 
 
 def _act(action: str, rest: Sequence[str]) -> None:
@@ -217,6 +231,11 @@ def _check_boots(options: argparse.Namespace) -> list[str]:
                 f"--{option}: cannot be combined with --kernel; set the number of boots with "
                 "--boots and of runs with -n"
             )
+    if options.probe:
+        raise RecordError(
+            "--probe: cannot be combined with --kernel, because no user's shell starts the "
+            "command there; run it on the booted machine"
+        )
     if options.workload_pid:
         raise RecordError(
             "--workload-pid: cannot be combined with --kernel, because each boot has other pids; "

@@ -9,7 +9,7 @@ import platform
 import re
 import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,10 +56,11 @@ class Examined:
     size_bytes: int | None
 
 
-def examine_all(options: Options) -> list[Examined]:
+def examine_all(options: Options, names: Collection[str] | None = None) -> list[Examined]:
     """Try every collector; run collectors are tried around a short test workload.
 
     :param options: options of collectors, by name
+    :param names: names of the collectors to try; None for all
     :return: the results, sorted by name of the collector
     :raises RecordError: the temporary directory cannot be created
     :raises Interrupted: a signal came
@@ -67,9 +68,12 @@ def examine_all(options: Options) -> list[Examined]:
     with signals, Staging() as staging:
         brought: list[Captured] = []
         # Those that read other captures come last.
-        in_order = sorted(
-            all_collectors().values(), key=lambda collector: collector.scope == "after"
-        )
+        chosen = [
+            collector
+            for name, collector in all_collectors().items()
+            if names is None or name in names
+        ]
+        in_order = sorted(chosen, key=lambda collector: collector.scope == "after")
         examined = [_examine(collector, staging, options, brought) for collector in in_order]
         if staging.is_full():
             examined = [_blame_space(entry) for entry in examined]

@@ -35,7 +35,8 @@ from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 _LONGEST_BYTES = 64 << 10
 _NUMBERS = {"runs": "--runs", "instrumented": "--instrumented", "warmup": "--warmup"}
 _NAMES = {"with": "--with", "without": "--without"}
-_KEYS = ("name", "run", "points", *_NUMBERS, *_NAMES, "metric")
+# The keys of a job.
+KEYS = ("name", "run", "points", *_NUMBERS, *_NAMES, "metric")
 _EXAMPLES = {
     "name": 'a text of at most 64 letters, digits and _ . + -, e.g. "hackbench"',
     "run": 'a list of words, e.g. ["hackbench", "-g", "{groups}"]',
@@ -67,13 +68,22 @@ def read_jobs(text: str) -> tuple[Mapping[str, Any], Sequence[Job]]:
     :raises RecordError: the file cannot be read, or is invalid
     """
     if text.startswith("{"):
-        where, tree = "--jobs", _parse_json(text.encode(), "--jobs")
-    else:
-        where = printable(text)
-        content = _read(Path(text), where)
-        is_json = content.lstrip().startswith(b"{")
-        tree = _parse_json(content, where) if is_json else _parse_toml(content, where)
-    return tree, _parse(tree, where)
+        tree = _parse_json(text.encode(), "--jobs")
+        return tree, parse_jobs(tree, "--jobs")
+    tree = read_tree(Path(text), "a file with [[job]] tables")
+    return tree, parse_jobs(tree, printable(text))
+
+
+def read_tree(path: Path, expected: str) -> Mapping[str, Any]:
+    """Return the tables of a TOML file, or the same tables as JSON.
+
+    :param expected: what kind of file is expected, for messages
+    :raises RecordError: the file cannot be read, or is invalid
+    """
+    where = printable(str(path))
+    content = _read(path, where, expected)
+    is_json = content.lstrip().startswith(b"{")
+    return _parse_json(content, where) if is_json else _parse_toml(content, where)
 
 
 def without_jobs(arguments: Sequence[str]) -> list[str]:
@@ -83,18 +93,18 @@ def without_jobs(arguments: Sequence[str]) -> list[str]:
     return parser.parse_known_args(list(arguments))[1]
 
 
-def _read(path: Path, where: str) -> bytes:
+def _read(path: Path, where: str, expected: str) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise RecordError(f"{where}: not a regular file; give a file with [[job]] tables")
+            raise RecordError(f"{where}: not a regular file; give {expected}")
         with path.open("rb") as file:
             content = file.read(_LONGEST_BYTES + 1)
     except OSError as error:
-        raise RecordError(f"{where}: {explain(error)}; give a file with [[job]] tables") from error
+        raise RecordError(f"{where}: {explain(error)}; give {expected}") from error
     except ValueError as error:
-        raise RecordError(f"{where}: {error}; give a file with [[job]] tables") from error
+        raise RecordError(f"{where}: {error}; give {expected}") from error
     if len(content) > _LONGEST_BYTES:
-        raise RecordError(f"{where}: larger than {_LONGEST_BYTES >> 10} KiB; write fewer jobs")
+        raise RecordError(f"{where}: larger than {_LONGEST_BYTES >> 10} KiB; write less")
     return content
 
 
@@ -126,7 +136,12 @@ def _parse_toml(content: bytes, where: str) -> Mapping[str, Any]:
     return tree
 
 
-def _parse(tree: Mapping[str, Any], where: str) -> Sequence[Job]:
+def parse_jobs(tree: Mapping[str, Any], where: str) -> Sequence[Job]:
+    """Return the jobs of a file in their order.
+
+    :param where: name of the file, for messages
+    :raises RecordError: a table is invalid
+    """
     for name in tree:
         if name != "job":
             raise RecordError(
@@ -165,8 +180,8 @@ def _parse_job(table: Any, where: str, number: int) -> tuple[Job, Sequence[str]]
     if not isinstance(table, dict):
         raise RecordError(f"{here}: expected a table [[job]]; edit the file")
     for key in given:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1) or _KEYS
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1) or KEYS
             raise RecordError(
                 f"{here}: {_shown(key)}: unknown key (expected {', '.join(near)}); edit the file"
             )

@@ -34,7 +34,7 @@ _SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTA
 _MACHINE = re.compile(rf"{_SIDE_NAME}\Z", re.ASCII)
 # A key is also a column of queries.
 _FACT = re.compile(r"(?P<key>[a-z][a-z0-9_]{0,39})=(?P<value>.{1,200})\Z", re.ASCII)
-_FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
+FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
 # See systemd.unit(5); the name of a template's instance is escaped with backslashes.
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}\Z")
@@ -52,6 +52,10 @@ RUNS = 5
 
 # Options that name a server of the workload, by their names in the parser's result.
 OF_SERVER = ("workload_pid", "workload_unit", "workload_cgroup")
+
+# What `ab --probe` varies, and its default of -o.
+PROBES = ("session",)
+PROBE_OUTPUT = "probe"
 
 # Words that replace the options of `ab`.
 AB_ACTIONS = ("status", "stop", "continue")
@@ -83,6 +87,7 @@ Examples:
   %(prog)s -o n5 --new-setup 'renice -n 5 -p $$' --until-decided \\
      --max-runs 6 -- hackbench -l 500 -g 2
   %(prog)s -o scx --service lavd=scx_lavd -- hackbench -l 500 -g 2
+  %(prog)s --probe session -- hackbench -l 500 -g 2
   %(prog)s -o night --kernel base=6.1.0-47-amd64 \\
      --kernel new=6.1.0-50-amd64 --on ssh:root@lab1 --boots 4 -n 3 \\
      -- hackbench -l 500 -g 2
@@ -262,7 +267,7 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="PREFIX",
         help="Write PREFIX-NAME.tar for each side (base and new, or the names given to --setup), "
-        "or NAME.tar if PREFIX is a directory.",
+        f"or NAME.tar if PREFIX is a directory.  [default with --probe: {PROBE_OUTPUT}]",
     )
     add(
         "--setup",
@@ -296,6 +301,13 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         type=_feature,
         metavar="NAME",
         help="Compare the scheduler feature NAME switched off (side NO_NAME) and on (side NAME).",
+    )
+    add(
+        "--probe",
+        choices=PROBES,
+        metavar="session",
+        help="Does the result depend on where the shell runs?  Record the command in this shell's "
+        "cgroup and in the root cgroup, each with autogroup on and off, and print one table.",
     )
     for side in ("base", "new"):
         add(f"--{side}", type=Path, metavar="FILE", help=f"Write the {side} side to this bundle.")
@@ -723,7 +735,7 @@ def _fact(text: str) -> tuple[str, str]:
 
 
 def _feature(text: str) -> str:
-    if not _FEATURE.match(text):
+    if not FEATURE.match(text):
         raise argparse.ArgumentTypeError(
             f"invalid scheduler feature {text!r} (expected its name without NO_, e.g. PLACE_LAG)"
         )

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.recorder.options import PROBE_OUTPUT
+from schedperf_collectors.recorder.places import find_session_places
 from schedperf_collectors.recorder.service import read_service
 from schedperf_collectors.recorder.settings import Setting
 
@@ -20,6 +22,8 @@ FEATURES = (Path("/sys/kernel/debug/sched/features"), Path("/sys/kernel/debug/sc
 _OFF = "NO_"
 _TWO = ("base", "new")
 _FEWEST = 2
+# Features that a message names.
+_MOST_NAMED = 3
 
 
 def read_settings(options: argparse.Namespace) -> list[Setting]:
@@ -29,6 +33,8 @@ def read_settings(options: argparse.Namespace) -> list[Setting]:
     :raises RecordError: the options contradict each other, name fewer than two sides or no output
         file, or the program of a service cannot be run
     """
+    if options.probe is not None:
+        return _of_places(options)
     if options.feature is not None:
         others = [*_of_pair(options), *_given(options, "setup"), *_given(options, "service")]
         _refuse_mixture(options, "--feature", others)
@@ -54,6 +60,25 @@ def read_settings(options: argparse.Namespace) -> list[Setting]:
         )
         for side in _TWO
     ]
+
+
+def _of_places(options: argparse.Namespace) -> list[Setting]:
+    """Return a side per place of ``--probe``, that of this shell first.
+
+    :raises RecordError: another option names sides, or there is only one place
+    """
+    names = ("setup", "teardown", "service", "feature")
+    others = [word for name in names for word in _given(options, name)]
+    _refuse_mixture(options, "--probe", [*_of_pair(options), *others])
+    places = find_session_places()
+    if len(places.tried) < _FEWEST:
+        raise RecordError(
+            f"--probe {options.probe}: this shell's place is the only one; not possible here: "
+            f"{'; '.join(places.not_tried)}"
+        )
+    output = options.output or PROBE_OUTPUT
+    chosen = argparse.Namespace(**{**vars(options), "output": output})
+    return _named(chosen, [(place.name, place.setup) for place in places.tried])
 
 
 def _names_sides(options: argparse.Namespace) -> bool:
@@ -113,7 +138,7 @@ def check_feature(name: str | None) -> None:
         ) from error
     known = [_name_feature(word) for word in words]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3) or known
+        near = difflib.get_close_matches(name, known, n=_MOST_NAMED) or known[:_MOST_NAMED]
         raise RecordError(
             f"--feature {name}: this kernel has no such scheduler feature (expected one of "
             f"{path}, e.g. {', '.join(near)}); give another name"

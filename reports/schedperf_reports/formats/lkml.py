@@ -99,6 +99,9 @@ STATED = (
     "partial-scheduler",
 )
 
+# How others can add results.
+FOR_REPORTERS = "results of another machine: docs/for-reporters.md of schedperf"
+
 _CUT = re.compile(r"\S{0,2}…")
 
 
@@ -392,7 +395,8 @@ def _items(comparison: Comparison, bearing: Bearing) -> Iterator[Item]:
 def _recordings(comparison: Comparison) -> Iterator[Block]:
     machines = describe_machines(comparison.sides)
     yield Text(text=f"machine: {machines}" if machines else "machine not recorded")
-    yield Items(items=(*map(_recording, comparison.sides), *_caveats(comparison)))
+    sides = map(_recording, comparison.sides)
+    yield Items(items=(*sides, *_caveats(comparison), Item(text=FOR_REPORTERS)))
     recorded = dict.fromkeys(
         _spell_command(each.command) for side in comparison.sides for each in side.recordings
     )

@@ -4,9 +4,10 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Comparison
-from schedperf.model.host import fields_of, read_host
+from schedperf.model.host import read_host
 from schedperf.model.sides import Difference, OptionDifference, Severity, SideSummary
 from schedperf.model.text import join_names
+from schedperf_collectors.contract import fields_of
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section

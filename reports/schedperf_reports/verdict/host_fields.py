@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
-from schedperf.model.host import REASONS_GROUP
+from schedperf_collectors.contract import REASONS_GROUP
 from schedperf_reports.words.quantities import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.

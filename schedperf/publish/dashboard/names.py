@@ -21,7 +21,8 @@ from schedperf.inputs.bundle.json import parse_json
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.publish.pages.host import private_values
-from schedperf.publish.pages.private import PrivateStrings, name_users
+from schedperf.publish.pages.private import PrivateStrings
+from schedperf_collectors.redaction.private import name_users
 
 _HOST = re.compile(r"\Aboots/[0-9]+/host\.json\Z")
 _LARGEST_HOST = 4 << 20

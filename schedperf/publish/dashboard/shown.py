@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from markupsafe import Markup, escape
 from msgspec import Struct
 
-from schedperf.publish.pages.private import REPLACEMENT, PrivateStrings
+from schedperf.publish.pages.private import PrivateStrings
+from schedperf_collectors.redaction.private import REPLACEMENT
 from schedperf_reports.words.clean import clean
 
 Record = TypeVar("Record", bound=Struct)

@@ -7,10 +7,8 @@ A package of evidence may have its own list for the texts of its records::
     EnergyRow = ["side", "workload", "point", "domain"]
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
-from fnmatch import translate
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,8 +18,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf_collectors.redaction.rules import Rules, fits_any
+
 NAME = "allowed.toml"
-COMMAND_LINE = "kernel.cmdline"
 
 Fields = Mapping[str, tuple[str, ...]]
 Value = TypeVar("Value")
@@ -54,34 +53,28 @@ class Allowed(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     public_texts: Fields
     commit_texts: Fields
 
+    @property
+    def rules(self) -> Rules:
+        """Return what may be published of host.json and texts."""
+        return Rules(
+            host=self.host,
+            kernel_parameters=self.kernel_parameters,
+            public_folders=self.public_folders,
+            public_servers=self.public_servers,
+            common_names=self.common_names,
+        )
+
     def has_host_field(self, path: str) -> bool:
         """Return whether a field of host.json may be published: ``cpu.model``."""
-        parameter = path.removeprefix(f"{COMMAND_LINE}.")
-        if parameter != path:
-            return self.has_parameter(parameter)
-        return path == COMMAND_LINE or fits_any(path, self.host)
+        return self.rules.has_host_field(path)
 
     def has_parameter(self, name: str) -> bool:
         """Return whether a parameter of the kernel's command line may be published."""
-        return name in self.kernel_parameters
+        return self.rules.has_parameter(name)
 
     def has_difference(self, path: str) -> bool:
         """Return whether a difference between sides may be published."""
         return fits_any(path, self.differences) or self.has_host_field(path)
-
-
-def fits_any(path: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a path matches one of the shell patterns; case matters.
-
-    >>> fits_any("cpu.model", ("cpu.*",)), fits_any("cpu.model", ())
-    (True, False)
-    """
-    return bool(patterns) and _compiled(patterns).match(path) is not None
-
-
-@cache
-def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, patterns)))
 
 
 @cache

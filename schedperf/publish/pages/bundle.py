@@ -4,20 +4,15 @@
 The redacted bundle has the results of the original, but no profile, symbols, counters or logs.
 """
 
-import hashlib
-import io
-import json
-import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
 from schedperf.inputs.bundle.json import convert, parse_json
-from schedperf.inputs.bundle.open import Boot, Bundle, Run, open_bundle
+from schedperf.inputs.bundle.open import Bundle, Run, open_bundle
 from schedperf.model.errors import InputError
 from schedperf.model.sides import SideSummary
+<<<<<<< HEAD
 from schedperf.publish.pages.host import private_values, redact_host
 from schedperf.publish.pages.private import PrivateStrings, name_users
 from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_VERSION, MANIFEST
@@ -54,6 +49,19 @@ class _Member(Struct, frozen=True, kw_only=True):
             "status": "ok",
             "reason": None,
         }
+=======
+from schedperf.publish.pages.host import private_values
+from schedperf.publish.pages.private import PrivateStrings
+from schedperf_collectors.contract import MANIFEST
+from schedperf_collectors.redaction.bundle import (
+    OUTPUTS,
+    Member,
+    archive,
+    host_member,
+    run_member,
+)
+from schedperf_collectors.redaction.private import name_users
+>>>>>>> probe
 
 
 def find_bundle(side: SideSummary, beside: Path) -> Bundle:
@@ -89,18 +97,13 @@ def redact_bundle(bundle: Bundle, known: PrivateStrings) -> bytes:
     for member in (MANIFEST, *(f"{run.folder}/run.json" for run in _published_runs(bundle))):
         names |= name_users(bundle.read(member).decode(errors="replace"))
     private = known.with_names(names)
-    members = [*_members(bundle, private)]
-    captures = [member.capture for member in members]
-    kept = _kept(bundle, MANIFEST, MANIFEST_FIELDS, private)
-    version = dict(zip(("major", "minor"), BUNDLE_VERSION, strict=True))
-    manifest = {"format": BUNDLE_FORMAT, "version": version, **kept, "captures": captures}
-    return _archive([*members, _json_member(MANIFEST, "record", manifest)])
+    return archive([*_members(bundle, private)], _record(bundle, MANIFEST), private)
 
 
-def _members(bundle: Bundle, private: PrivateStrings) -> Iterator[_Member]:
+def _members(bundle: Bundle, private: PrivateStrings) -> Iterator[Member]:
     for boot in bundle.boots:
         if boot.host_fields:
-            yield _host_member(boot, private)
+            yield host_member(boot.folder, boot.host_fields, private, Counter())
         for run in boot.runs:
             if run.imported is not None:
                 raise InputError(
@@ -115,14 +118,9 @@ def _published_runs(bundle: Bundle) -> Iterator[Run]:
     return (run for boot in bundle.boots for run in boot.runs if run.kind == "clean")
 
 
-def _host_member(boot: Boot, private: PrivateStrings) -> _Member:
-    host = redact_host(boot.host_fields, _cleaner(private), Counter())
-    return _json_member(f"{boot.folder}/host.json", "host", host)
-
-
-def _run_members(bundle: Bundle, run: Run, private: PrivateStrings) -> Iterator[_Member]:
+def _run_members(bundle: Bundle, run: Run, private: PrivateStrings) -> Iterator[Member]:
     outputs = [
-        _Member(name=name, collector="workload", content=_output(bundle, name, private))
+        Member(name, "workload", _output(bundle, name, private))
         for name in (f"{run.folder}/{output}" for output in OUTPUTS)
         if bundle.size(name) is not None
     ]
@@ -134,9 +132,7 @@ def _run_members(bundle: Bundle, run: Run, private: PrivateStrings) -> Iterator[
                 "out --bundles"
             )
     name = f"{run.folder}/run.json"
-    kept = _kept(bundle, name, RUN_FIELDS, private)
-    captures = [member.capture for member in outputs]
-    yield _json_member(name, "record", {**kept, "captures": captures})
+    yield run_member(name, _record(bundle, name), outputs, private)
 
 
 def _output(bundle: Bundle, name: str, private: PrivateStrings) -> bytes:
@@ -150,36 +146,5 @@ def _output(bundle: Bundle, name: str, private: PrivateStrings) -> bytes:
     return content
 
 
-def _kept(
-    bundle: Bundle, name: str, fields: tuple[str, ...], private: PrivateStrings
-) -> dict[str, object]:
-    value = convert(parse_json(bundle.read(name), name), dict[str, object], name)
-    clean = _cleaner(private)
-    return {field: clean(value[field]) for field in fields if field in value}
-
-
-def _cleaner(private: PrivateStrings) -> Callable[[object], object]:
-    def clean(value: object) -> object:
-        if isinstance(value, str):
-            return private.remove(value)
-        if isinstance(value, Mapping):
-            return {private.remove(str(key)): clean(item) for key, item in value.items()}
-        return [clean(item) for item in value] if isinstance(value, list) else value
-
-    return clean
-
-
-def _json_member(name: str, collector: str, value: object) -> _Member:
-    content = json.dumps(value, indent=1).encode() + b"\n"
-    return _Member(name=name, collector=collector, content=content)
-
-
-def _archive(members: list[_Member]) -> bytes:
-    """Return a tar archive; the output is deterministic."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for member in members:
-            header = tarfile.TarInfo(member.name)
-            header.size = len(member.content)
-            archive.addfile(header, io.BytesIO(member.content))
-    return buffer.getvalue()
+def _record(bundle: Bundle, name: str) -> dict[str, object]:
+    return convert(parse_json(bundle.read(name), name), dict[str, object], name)

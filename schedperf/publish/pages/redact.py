@@ -21,9 +21,11 @@ from schedperf.model.errors import InputError
 from schedperf.model.sides import Comparability, Difference, SideSummary
 from schedperf.model.text import CUT
 from schedperf.publish.culprit.record import Culprit
-from schedperf.publish.pages.allowed import COMMAND_LINE, read_allowed
+from schedperf.publish.pages.allowed import read_allowed
 from schedperf.publish.pages.host import private_values, redact_command_line, redact_host
-from schedperf.publish.pages.private import REPLACEMENT, PrivateStrings, name_users
+from schedperf.publish.pages.private import PrivateStrings
+from schedperf_collectors.redaction.private import REPLACEMENT, name_users
+from schedperf_collectors.redaction.rules import COMMAND_LINE
 
 Record = TypeVar("Record", bound=Struct)
 

@@ -4,9 +4,9 @@
 import re
 from collections.abc import Mapping
 
-from schedperf.model.host import fields_of
 from schedperf.publish.culprit.figures import Evidence, name_machine, side_of
 from schedperf.publish.mail.plain import INDENT, cut, spell, wrap
+from schedperf_collectors.contract import fields_of
 
 _LONGEST_LINE = 440
 _LONGEST_NAME = 60

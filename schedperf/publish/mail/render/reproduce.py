@@ -49,6 +49,7 @@ def reproduce(evidence: Evidence) -> list[str]:
     # Of others' results, only the name of the benchmark may be known.
     if any(each.host for each in evidence.main_sides):
         lines += ["With schedperf, both kernels installed on HOST:", *_ab(command, known)]
+        lines += ["Results of another machine: docs/for-reporters.md of schedperf."]
     return lines
 
 

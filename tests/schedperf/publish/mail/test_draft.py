@@ -66,6 +66,7 @@ on each boot run:
 With schedperf, both kernels installed on HOST:
   schedperf ab -o check --on ssh:HOST --kernel base=RELEASE \\
       --kernel new=RELEASE --boots 8 -- hackbench -p -l 4000 -g 16
+Results of another machine: docs/for-reporters.md of schedperf.
 Runs, .config and this result over time:
   https://lab.example/schedperf/r/1f4466b8/
 

@@ -11,12 +11,13 @@ from schedperf.model.errors import SchedperfError
 from schedperf.model.json_text import to_json
 from schedperf.publish.pages.allowed import read_allowed
 from schedperf.publish.pages.host import private_values, redact_command_line, redact_host
-from schedperf.publish.pages.private import PrivateStrings, name_users
+from schedperf.publish.pages.private import PrivateStrings
 from schedperf.publish.pages.redact import (
     people_of_public_commits,
     redact_comparison,
     redact_culprit,
 )
+from schedperf_collectors.redaction.private import name_users
 from tests.schedperf.publish.pages.canaries import (
     HOST_NAME,
     Seeder,
