@@ -12,44 +12,6 @@ from schedperf.inputs.bundle.json import convert, parse_json
 from schedperf.inputs.bundle.open import Bundle, Run, open_bundle
 from schedperf.model.errors import InputError
 from schedperf.model.sides import SideSummary
-<<<<<<< HEAD
-from schedperf.publish.pages.host import private_values, redact_host
-from schedperf.publish.pages.private import PrivateStrings, name_users
-from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_VERSION, MANIFEST
-
-OUTPUTS = ("stdout", "stderr")
-# Fields of run.json and of the manifest. Texts in them are redacted; other fields are left out.
-RUN_FIELDS = (
-    "boot", "run", "workload", "command", "label", "setup", "treatment", "tool_version", "point",
-    "point_key", "kind", "warmup", "block", "round", "side", "factors", "order", "session", "seed",
-    "sequential", "start", "exit_status", "signal", "wall_s", "period_s", "rusage", "metric",
-    "output_left_out", "service", "discarded", "load", "server", "retest",
-)  # fmt: skip
-MANIFEST_FIELDS = (
-    "tool_version", "label", "created", "workload", "points", "treatment", "setup", "metric",
-    "service", "load", "server", "sequential", "factors", "complete", "planned_runs", "better",
-    "retest",
-)  # fmt: skip
-
-
-class _Member(Struct, frozen=True, kw_only=True):
-    name: str
-    collector: str
-    content: bytes
-
-    @property
-    def capture(self) -> dict[str, object]:
-        """Return the member's entry in the lists of captures of run.json and the manifest."""
-        return {
-            "collector": self.collector,
-            "path": self.name,
-            "sha256": hashlib.sha256(self.content).hexdigest(),
-            "bytes": len(self.content),
-            "seconds": None,
-            "status": "ok",
-            "reason": None,
-        }
-=======
 from schedperf.publish.pages.host import private_values
 from schedperf.publish.pages.private import PrivateStrings
 from schedperf_collectors.contract import MANIFEST
@@ -61,7 +23,6 @@ from schedperf_collectors.redaction.bundle import (
     run_member,
 )
 from schedperf_collectors.redaction.private import name_users
->>>>>>> probe
 
 
 def find_bundle(side: SideSummary, beside: Path) -> Bundle:
