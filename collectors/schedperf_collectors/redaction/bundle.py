@@ -23,8 +23,8 @@ OUTPUTS = ("stdout", "stderr")
 RUN_FIELDS = (
     "boot", "run", "workload", "command", "label", "setup", "treatment", "tool_version", "point",
     "point_key", "kind", "warmup", "block", "round", "side", "factors", "order", "session", "seed",
-    "sequential", "start", "exit_status", "signal", "wall_s", "period_s", "rusage", "metric", "output_left_out",
-    "service", "discarded", "load", "server", "retest",
+    "sequential", "start", "exit_status", "signal", "wall_s", "period_s", "rusage", "metric",
+    "output_left_out", "service", "discarded", "load", "server", "retest",
 )  # fmt: skip
 MANIFEST_FIELDS = (
     "tool_version", "label", "created", "workload", "points", "treatment", "setup", "metric",

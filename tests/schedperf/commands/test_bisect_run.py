@@ -41,7 +41,7 @@ SEARCH_BY_SSH = (
     "--metric", RULE, "--yes",
 )  # fmt: skip
 MORE = 75
-KILLS = 10
+KILLS = 20
 
 Ran = subprocess.CompletedProcess[str]
 Search = Callable[..., Ran]
