@@ -10,6 +10,7 @@ from schedperf.history.questions.recent import NightResult, Recent
 from schedperf.history.questions.records import Step
 from schedperf.history.states import STATES, is_open
 from schedperf.publish.dashboard.chart import CLASSES
+from schedperf.publish.dashboard.conditions import list_conditions
 from schedperf.publish.dashboard.frame import Frame
 from schedperf.publish.dashboard.lab import Lab, describe_result, short
 from schedperf.publish.dashboard.open_rows import OpenRow, list_open_rows
@@ -100,6 +101,7 @@ def draw_index(lab: Lab, shown: Shown, frame: Frame) -> bytes:
             if each.series.machine_class not in lost_machines
         ],
         records=lab.records,
+        conditions=[*list_conditions(lab)],
         nights=sorted(lab.night_marks, reverse=True)[:_MOST_NIGHTS],
         answers=("yes", "no", "unclear", "not measured", "lost"),
     )

@@ -119,6 +119,11 @@ class Lab(Struct, frozen=True, kw_only=True):
     of_step: Mapping[str, Entry]
 
     @property
+    def gone(self) -> set[str]:
+        """Return the open steps that are not there in the last nights."""
+        return {each.found.step.id for each in self.open if each.is_gone}
+
+    @property
     def open(self) -> Iterator[OpenStep]:
         """Yield all open steps."""
         return chain.from_iterable(self.open_causes)
@@ -185,7 +190,7 @@ def read_lab(
         all_lost=shown.record(lost),
         outcomes=_read_outcomes(history, shown),
         night_marks={date: mark.text for date, mark in marks.items()},
-        missing=_find_missing(marks, machines.values()),
+        missing=_find_missing(marks, machines.values(), today),
         services=_read_services(history, shown),
         kernels=_read_kernels(history, shown, without_trees),
         requests=_read_requests(history),
@@ -265,11 +270,12 @@ def _name_machines(series: Sequence[Series], shown: Shown) -> Mapping[str, Machi
 
 
 def _find_missing(
-    marks: Mapping[str, NightMark], machines: Iterable[Machine]
+    marks: Mapping[str, NightMark], machines: Iterable[Machine], today: date
 ) -> Mapping[str, tuple[Missing, ...]]:
     """Return the machines without a result in each night.
 
-    A machine is not measured any more after 90 nights without a result, or under another class.
+    A machine is not measured any more after 90 nights without a result, or under another class. A
+    night that began today may still get results.
 
     :param marks: of each date, the oldest first
     :param machines: those that the site shows
@@ -284,7 +290,9 @@ def _find_missing(
         missing[night] = tuple(
             Missing(machine=shown[each], last=before)
             for each, before in sorted(last.items(), key=lambda item: shown[item[0]].name)
-            if _without_class(shown[each]) not in names and is_followed(before, night)
+            if _without_class(shown[each]) not in names
+            and is_followed(before, night)
+            and night < f"{today}"
         )
     return missing
 

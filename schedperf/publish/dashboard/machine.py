@@ -42,9 +42,11 @@ def _is_of(name: str, classes: Sequence[str]) -> bool:
 
 
 def _rows(lab: Lab, of_machine: Sequence[Recent]) -> Iterator[Mapping[str, object]]:
+    gone = lab.gone
     for recent in of_machine:
         series = recent.series
         step = lab.step_of(series)
+        is_gone = step is not None and step.id in gone
         lost = lab.lost.get(series.key)
         sees = recent.seen_in_one_night
         yield {
@@ -53,13 +55,19 @@ def _rows(lab: Lab, of_machine: Sequence[Recent]) -> Iterator[Mapping[str, objec
             "tree": series.tree,
             "last": recent.last.night[:_DATE],
             "change": "lost" if lost else describe_change_of(recent, recent.last),
-            "tone": "lost" if lost else CLASSES.get(step.direction, "moved") if step else "",
+            "tone": "lost"
+            if lost
+            else CLASSES.get(step.direction, "moved")
+            if step and not is_gone
+            else "",
             "sees": describe_size(sees, recent) if sees is not None else "-",
             "noise": describe_size(recent.sd_nights, recent)
             if recent.sd_nights is not None
             else "-",
             "lost": recent.lost,
             "nights": len(recent.nights),
-            "step": f"{step.night[:_DATE]}, {describe_step(step)}" if step else "",
+            "step": f"{'went away: ' if is_gone else ''}{step.night[:_DATE]}, {describe_step(step)}"
+            if step
+            else "",
             "sparkline": draw_sparkline(recent),
         }

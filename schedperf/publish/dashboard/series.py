@@ -13,10 +13,10 @@ from schedperf.history.questions.open_steps import OpenStep
 from schedperf.history.questions.recent import NightResult, Recent
 from schedperf.history.questions.records import Step, StepChange
 from schedperf.history.states import is_open
-from schedperf.history.store.nights import position_of
 from schedperf.model.units import format_number, interval_of, scale_for, signed
 from schedperf.publish.culprit.workloads import command_at
 from schedperf.publish.dashboard.chart import CLASSES, Mark, draw_strip, draw_timeline
+from schedperf.publish.dashboard.conditions import night_at, place_of
 from schedperf.publish.dashboard.frame import Frame
 from schedperf.publish.dashboard.lab import Lab, describe_result, short
 from schedperf.publish.dashboard.shown import Shown
@@ -50,6 +50,7 @@ class ShownStep(Struct, frozen=True, kw_only=True):
     """A step of the series.
 
     :param words: direction, change, interval and state
+    :param is_gone: whether it is not there in the last nights
     :param tone: class of these words
     :param kernels: last good and first bad kernel; "" if unknown
     :param machines: answers of the other machines to an open step
@@ -61,6 +62,7 @@ class ShownStep(Struct, frozen=True, kw_only=True):
 
     step: Step
     words: str
+    is_gone: bool
     tone: str
     kernels: str
     machines: Sequence[Mapping[str, str]]
@@ -82,6 +84,7 @@ class SeriesPages:
         self.shown = shown
         self._frame = frame
         self._shell = frame.shell(root="../")
+        self._gone = lab.gone
         self._open: dict[str, list[OpenStep]] = {}
         for each in lab.open:
             self._open.setdefault(each.found.series.key, []).append(each)
@@ -136,7 +139,7 @@ class SeriesPages:
         if recent.reference:
             yield Fact(name="reference", text=self.shown.text(short(recent.reference)))
         for change in reversed(self._lab.changes.get(recent.series.key, ())):
-            night = _night_at(recent, change.order)
+            night = night_at(recent, change.order)
             if night is not None:
                 yield Fact(name="conditions", text=f"{night}: {describe_change(change)}")
 
@@ -149,6 +152,7 @@ class SeriesPages:
             yield ShownStep(
                 step=step,
                 words=describe_step(step),
+                is_gone=step.id in self._gone,
                 tone=CLASSES.get(step.direction, "moved"),
                 kernels=self._kernels(opened.get(step.id)),
                 machines=_machines(opened.get(step.id), self._lab),
@@ -319,22 +323,10 @@ def _describe_sees(recent: Recent) -> str:
     return f"a change of {sizes[0]} in one night, {sizes[1]} in seven nights (80% power at 5%)"
 
 
-def _night_at(recent: Recent, position: int) -> str | None:
-    """Return the night at a position; None if it is not among the last ones."""
-    return next((each.night for each in recent.nights if _position(each.night) == position), None)
-
-
-def _position(night: str) -> int | None:
-    try:
-        return position_of(night)
-    except ValueError:
-        return int(night) if night.isdecimal() else None
-
-
 def _marks(recent: Recent, steps: Sequence[Step], changes: Sequence[Change]) -> Iterator[Mark]:
     if not steps and not changes:
         return
-    indexes = {_position(each.night): index for index, each in enumerate(recent.nights)}
+    indexes = {place_of(each.night): index for index, each in enumerate(recent.nights)}
     for change in changes:
         if change.order in indexes:
             yield Mark(index=indexes[change.order], kind="break", label=describe_change(change))

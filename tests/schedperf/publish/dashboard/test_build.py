@@ -15,9 +15,10 @@ from sqlalchemy import update
 
 from schedperf.cli import main
 from schedperf.history.decide import decide_step
+from schedperf.history.nightly import watch_store
 from schedperf.history.questions.history import open_history
 from schedperf.history.store.directory import Directory
-from schedperf.history.store.tables import STEP_CHANGE
+from schedperf.history.store.tables import NIGHT, STEP_CHANGE
 from schedperf.model.errors import InputError
 from schedperf.publish.dashboard.build import Built, publish_lab
 from tests.labs import Shape, add_input, add_nights, key_of, make_lab, night_of, revision_of
@@ -107,6 +108,35 @@ def test_what_was_decided_before_the_last_night_is_not_new(tmp_path: Path) -> No
     assert opened.state == "suspected"
     assert f"suspected since {night_of(48)}" in text
     assert "New in this night: nothing." in text
+
+
+def test_what_went_away_and_changed_conditions_are_said(tmp_path: Path) -> None:
+    shape = Shape(machines=2, results=2, nights=60, step=40)
+    directory = make_lab(tmp_path / "history", shape, watch=False)
+    with directory.database().transaction() as connection:
+        of_new = NIGHT.c.night >= night_of(50)
+        connection.execute(update(NIGHT).where(of_new).values(program="q"))
+    watch_store(directory, print)
+    with directory.database().transaction() as connection:
+        is_last = (NIGHT.c.night >= night_of(57)) & NIGHT.c.series_id.in_((1, 3))
+        connection.execute(update(NIGHT).where(is_last).values(new=NIGHT.c.new / 1.06))
+    publish(directory, tmp_path / "site")
+    pages = contents(tmp_path / "site")
+    text = text_of(pages["index.html"])
+    assert f"{night_of(50)} bench0 on m00, m01: a baseline period goes on: other programs" in text
+    assert "went away last 3 nights suspected" in text
+    series = text_of(pages[f"s/{key_of(0, 0)}.html"])
+    assert re.search(r"Went away in the last 3 nights: worse, \+\d", series)
+    assert "Open:" not in series
+    machines = [text_of(pages[name]) for name in pages if name.startswith("m/")]
+    assert all(f"went away: {night_of(40)}, worse, +" in page for page in machines)
+
+
+def test_a_night_that_began_today_has_no_missing_machines(store: Directory, tmp_path: Path) -> None:
+    publish(store, tmp_path / "site", today=date.fromisoformat(night_of(59)))
+    pages = contents(tmp_path / "site")
+    assert "Without a result" not in text_of(pages[f"n/{night_of(59)}.html"])
+    assert "Without a result: m02" in text_of(pages[f"n/{night_of(58)}.html"])
 
 
 def test_the_page_of_a_series_has_its_nights_noise_step_and_decisions(
