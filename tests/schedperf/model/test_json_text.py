@@ -33,18 +33,3 @@ def test_a_list_of_numbers_takes_one_line() -> None:
 def test_what_json_has_no_word_for_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         write_json(math.nan)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {},
-        [],
-        {"a": [], "b": {}},
-        [[], [[]], {}],
-        {'\\" {[,:\n\x1b é': {"k": ["\u2028", True]}},
-        "x",
-    ],
-)
-def test_the_layout_is_that_of_json_dumps(value: object) -> None:
-    assert write_json(value) == json.dumps(value, indent=1) + "\n"
