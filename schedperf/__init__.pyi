@@ -11,6 +11,7 @@ from .api import read_table as read_table
 from .compare.bundles import compare_bundles as compare_bundles
 from .compare.options import CompareOptions as CompareOptions
 from .evidence.account.record import Account as Account
+from .evidence.blocking.record import BlockedTrees as BlockedTrees
 from .evidence.blocking.record import Blocking as Blocking
 from .evidence.c2c.record import C2c as C2c
 from .evidence.energy.record import Energy as Energy

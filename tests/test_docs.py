@@ -328,6 +328,11 @@ def bring_inputs(folder: Path) -> None:
     shutil.copy(folder / "base.tar", folder / "earlier" / "base.tar")
 
 
+def bring_request(folder: Path) -> None:
+    """Bring what a maintainer asks for."""
+    shutil.copy(REPOSITORY / "examples" / "request" / "ASK.toml", folder)
+
+
 def bring_results(folder: Path) -> None:
     """Bring results of other tools: of mmtests, LKP, a Go benchmark, frame times and traces."""
     shutil.copytree(REPOSITORY / "examples" / "mmtests", folder / "work" / "log")
@@ -401,6 +406,7 @@ BRINGS: Mapping[str, Sequence[Callable[[Path], object]]] = {
     "history add": (bring_results, bring_nights),
     "import": (bring_results,),
     "mechanism": (bring_comparisons,),
+    "pack": (bring_request,),
 }
 
 
