@@ -107,41 +107,35 @@ def _results(sides: Sequence[SideSummary], rows: Sequence[Row]) -> Iterator[Plac
             family=first.family,
             replication=first.replication,
             values=(
-                _value_of_first(sides[0], first),
-                *(_value(side, own[side.name]) for side in sides[1:] if side.name in own),
+                _value(sides[0], first.n_base, first.base),
+                *(
+                    _value(side, row.n_new, row.new, row)
+                    for side in sides[1:]
+                    if (row := own.get(side.name)) is not None
+                ),
             ),
         )
 
 
-def _value_of_first(side: SideSummary, row: Row) -> PlaceValue:
+def _value(
+    side: SideSummary, n: int | None, value: float | None, row: Row | None = None
+) -> PlaceValue:
+    """Return the value of one place.
+
+    :param row: its comparison with the first place; None for that place itself
+    """
     levels, autogroup = _conditions(side)
     return PlaceValue(
         place=side.label,
         levels=levels,
         autogroup=autogroup,
-        n=row.n_base,
-        value=row.base,
-        ratio=None,
-        ci_low=None,
-        ci_high=None,
-        q=None,
-        verdict=None,
-    )
-
-
-def _value(side: SideSummary, row: Row) -> PlaceValue:
-    levels, autogroup = _conditions(side)
-    return PlaceValue(
-        place=side.label,
-        levels=levels,
-        autogroup=autogroup,
-        n=row.n_new,
-        value=row.new,
-        ratio=row.ratio,
-        ci_low=row.ci_low,
-        ci_high=row.ci_high,
-        q=row.q,
-        verdict=row.verdict,
+        n=n,
+        value=value,
+        ratio=None if row is None else row.ratio,
+        ci_low=None if row is None else row.ci_low,
+        ci_high=None if row is None else row.ci_high,
+        q=None if row is None else row.q,
+        verdict=None if row is None else row.verdict,
     )
 
 
