@@ -471,7 +471,8 @@ def _begin(folder: Path, target: Target) -> None:
     """Claim and check the target, and copy to it what the recording needs.
 
     If it fails, the target is released, and the files of the recording are removed. They are kept
-    if the target does not answer, because it may be claimed.
+    if the target does not answer or a signal interrupts, because it may be claimed: it may still
+    carry out what was sent.
 
     :raises RecordError: another session has claimed the target, boots are held there, a check
         failed, or the target does not answer
@@ -485,6 +486,12 @@ def _begin(folder: Path, target: Target) -> None:
         raise RecordError(
             f"{target.name}: {error}; start it, then run `{ab_command('continue', state)}`",
             TRY_AGAIN,
+        ) from error
+    except Interrupted as error:
+        raise RecordError(
+            f"interrupted; go on with `{ab_command('continue', state)}`, or end the recording with "
+            f"`{ab_command('stop', state)}`",
+            error.exit_status,
         ) from error
     except BaseException:
         with contextlib.suppress(Unreachable):

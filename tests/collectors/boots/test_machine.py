@@ -265,3 +265,29 @@ def test_interrupted_controller_says_how_to_go_on(tmp_path: Path, machine: Proce
     assert controller.returncode == 128 + signal.SIGTERM
     assert f"go on with: schedperf ab continue -o {tmp_path / 'out'}" in errors.splitlines()[-1]
     _let_run(tmp_path, "one")
+
+
+def test_a_claim_that_is_carried_out_after_an_interrupt_does_not_block_the_machine(
+    tmp_path: Path, machine: ProcessMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = {**machine.environment(), "SCHEDPERF_SSH": f"sh {HERE / 'machine_late_claim.sh'}"}
+    with monkeypatch.context() as patched:
+        patched.setattr(machine, "environment", lambda: late)
+        controller = machine.start(*_arguments(tmp_path))
+    until = time.monotonic() + _LIMIT_S
+    while not (machine.folder / "asked").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    controller.send_signal(signal.SIGTERM)
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 128 + signal.SIGTERM
+    assert f"go on with `schedperf ab continue -o {tmp_path / 'out'}`" in errors
+    claim = machine.folder / "lib/schedperf/boots/claim.json"
+    while not claim.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert claim.exists()
+    _let_run(tmp_path, "one", "two")
+    controller = machine.start("continue", "-o", str(tmp_path / "out"))
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 0, errors
+    assert not claim.exists()
+    _check(tmp_path / "out-new.tar", "two", 2)
