@@ -57,13 +57,15 @@ def blocked_flames(sides: Sequence[Side]) -> BlockedTrees:
         on base and a new side
     """
     base, *others = load_sides(sides)
-    comparisons = tuple(
-        _compare(place_in_time([sides[0], side]), (base, new))
-        for side, new in zip(sides[1:], others, strict=True)
+    found = BlockedTrees(
+        comparisons=tuple(
+            _compare(place_in_time([sides[0], side]), (base, new))
+            for side, new in zip(sides[1:], others, strict=True)
+        )
     )
-    if not any(compared.events for compared in comparisons):
+    if not any(compared.events for compared in found.comparisons):
         raise Absent("base and new have no blocked times of the same workload and parameters")
-    return BlockedTrees(comparisons=comparisons)
+    return found
 
 
 def _compare(moments: _Moments, sides: _Sides) -> FlameComparison:
