@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from schedperf.inputs.many.extra import EXTRA, require
@@ -73,8 +73,13 @@ class Cluster:
         return done.results
 
     def drop(self, started: Any) -> None:
-        """Do not wait for the results any more."""
-        with _explained(self._address):
+        """Do not wait for the results any more.
+
+        A client that has lost its scheduler is closed, and has nothing to cancel.
+        """
+        from distributed.client import ClosedClientError  # noqa: PLC0415 # an extra
+
+        with suppress(ClosedClientError, OSError, RuntimeError):
             started.cancel()
 
     def _wait(self, started: Any) -> _Done:

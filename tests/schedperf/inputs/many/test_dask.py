@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,17 @@ def test_a_worker_of_another_version_that_comes_later_is_refused(
         monkeypatch.setattr(dask, "__version__", "9.9")
         with pytest.raises(InputError, match=r"a new worker has schedperf .* \(expected 9\.9\)"):
             list(workers.map(double, MANY))
+
+
+def test_a_closed_client_has_nothing_to_cancel(address: str) -> None:
+    from distributed import Client  # noqa: PLC0415 # an extra
+
+    make: Any = Client
+    client = make(address, set_as_default=False)
+    cluster_of = dask.Cluster(client, address, 1)
+    started = cluster_of.start(double, [1, 2])
+    client.close()
+    cluster_of.drop(started)
 
 
 def test_a_scheduler_that_ends_is_one_line(tmp_path: Path) -> None:
