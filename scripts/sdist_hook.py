@@ -2,7 +2,9 @@
 """Hatchling build hook: compress the archive of the sources better than gzip does."""
 
 import gzip
-from pathlib import Path
+import io
+import tarfile
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import deflate
@@ -12,8 +14,25 @@ LEVEL = 12
 
 
 class Smaller(BuildHookInterface[Any]):
-    """Compress the finished archive again; its content stays the same."""
+    """Compress the finished archive again; its files stay the same."""
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 # hatchling's signature
         path = Path(artifact_path)
-        path.write_bytes(deflate.gzip_compress(gzip.decompress(path.read_bytes()), LEVEL))
+        archive = sort_by_kind(gzip.decompress(path.read_bytes()))
+        path.write_bytes(deflate.gzip_compress(archive, LEVEL))
+
+
+def sort_by_kind(archive: bytes) -> bytes:
+    """Return a tar archive with the files of one suffix side by side, which compress better."""
+
+    def kind_of(member: tarfile.TarInfo) -> tuple[str, str]:
+        return PurePosixPath(member.name).suffix, member.name
+
+    made = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(archive)) as source,
+        tarfile.open(fileobj=made, mode="w") as target,
+    ):
+        for member in sorted(source, key=kind_of):
+            target.addfile(member, source.extractfile(member) if member.isfile() else None)
+    return made.getvalue()
