@@ -33,7 +33,7 @@ from schedperf.publish.dashboard.night import draw_night
 from schedperf.publish.dashboard.search import write_search
 from schedperf.publish.dashboard.series import SeriesPages
 from schedperf.publish.dashboard.shown import Shown
-from schedperf.publish.dashboard.writer import Plan, Writer
+from schedperf.publish.dashboard.writer import Writer
 from schedperf.publish.pages.publish import list_records
 from schedperf.publish.pages.site import Site, open_site
 
@@ -112,8 +112,8 @@ def publish_lab(
             partial(_write_series, pages, part, writer.of_part(number), is_next=is_next)
             for number, part in enumerate(_divide(lab.series))
         ]
-        for planned, left_out in do_all(tasks, count_workers()):
-            writer.take(planned)
+        for of_part, left_out in do_all(tasks, count_workers()):
+            writer.take(of_part)
             shown.left_out |= left_out
         for name, content in _draw(history, lab, shown, frame, drawn):
             writer.write(name, content)
@@ -132,17 +132,17 @@ def _divide(series: Sequence[Recent]) -> Iterator[Sequence[Recent]]:
 
 def _write_series(
     pages: SeriesPages, series: Sequence[Recent], writer: Writer, *, is_next: bool
-) -> tuple[Plan, set[str]]:
+) -> tuple[Writer, set[str]]:
     """Draw and write the pages of some series, in this or another process.
 
     :param is_next: whether the rows of their earlier nights stay
-    :return: what was written, and the texts in which something was replaced
+    :return: the writer, and the texts in which something was replaced
     """
     for recent in series:
         name = f"s/{recent.series.key}.html"
         before = writer.read(name) if is_next else b""
         writer.write(name, pages.draw(recent, before), before or None)
-    return writer.plan, pages.shown.left_out
+    return writer, pages.shown.left_out
 
 
 @contextmanager
@@ -194,10 +194,8 @@ def _draw(
     results = read_nights(history, nights)
     for night in nights:
         of_night = [each for each in results[night] if each.key in lab.shown_series]
-        yield (
-            f"n/{night}.html",
-            draw_night(night, of_night, lab, shown, frame),
-        )
+        page = draw_night(night, of_night, lab, shown, frame)
+        yield f"n/{night}.html", page
     yield "decisions.html", draw_decisions(lab, frame)
     yield "index.html", draw_index(lab, shown, frame)
     yield from write_search(lab).items()

@@ -6,21 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Self
 
-from msgspec import Struct
-
 # What the dashboard writes; everything else in the directory stays.
 _FOLDERS = ("a", "m", "n", "s")
-
-
-class Plan(Struct, kw_only=True):
-    """Files that were written below temporary names.
-
-    :param names: of all files, also of those that stay as they are
-    :param renames: temporary and final paths of the others
-    """
-
-    names: set[str]
-    renames: list[tuple[str, str]]
 
 
 class Writer:
@@ -29,11 +16,14 @@ class Writer:
     :param root: directory of the site; paths are texts, because objects take longer than the files
     :param temporary: directory for the files with temporary names
     :param prefix: of these names
+    :ivar names: of all files, also of those that stay as they are
+    :ivar renames: temporary and final paths of the others
     """
 
     def __init__(self, root: str, temporary: str, prefix: str = "") -> None:
         self._root, self._temporary, self._prefix = root, temporary, prefix
-        self.plan = Plan(names=set(), renames=[])
+        self.names: set[str] = set()
+        self.renames: list[tuple[str, str]] = []
 
     def make_folders(self) -> None:
         """Create the directories of the pages."""
@@ -41,13 +31,13 @@ class Writer:
             os.makedirs(path, exist_ok=True)  # noqa: PTH103
 
     def of_part(self, number: int) -> Self:
-        """Return a writer for some pages, whose plan this one takes."""
+        """Return a writer for some pages, which this one takes."""
         return type(self)(self._root, self._temporary, f"{number}-")
 
-    def take(self, plan: Plan) -> None:
+    def take(self, other: Self) -> None:
         """Add what another writer has written."""
-        self.plan.names |= plan.names
-        self.plan.renames += plan.renames
+        self.names |= other.names
+        self.renames += other.renames
 
     def read(self, name: str) -> bytes:
         """Return the content of a file of the site; b"" without one."""
@@ -62,24 +52,24 @@ class Writer:
 
         :param before: its content, if it is known
         """
-        self.plan.names.add(name)
+        self.names.add(name)
         if content == (self.read(name) if before is None else before):
             return
         # A task that is repeated after its process was killed finds its file.
-        temporary = f"{self._temporary}/{self._prefix}{len(self.plan.renames)}"
+        temporary = f"{self._temporary}/{self._prefix}{len(self.renames)}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123
             file.write(content)
-        self.plan.renames.append((temporary, f"{self._root}/{name}"))
+        self.renames.append((temporary, f"{self._root}/{name}"))
 
     def finish(self, kept: Collection[str]) -> int:
         """Rename all files, and remove pages that are neither written nor kept."""
-        for temporary, path in self.plan.renames:
+        for temporary, path in self.renames:
             os.rename(temporary, path)  # noqa: PTH104
         os.rmdir(self._temporary)  # noqa: PTH106
-        stays = self.plan.names | {*kept}
+        stays = self.names | {*kept}
         for folder in _FOLDERS:
             for entry in os.scandir(f"{self._root}/{folder}"):
                 if f"{folder}/{entry.name}" not in stays:
                     Path(entry.path).unlink()
-        return len(self.plan.renames)
+        return len(self.renames)
