@@ -9,7 +9,6 @@ those of GNU time, and waiting must be the sum over the events; exits with statu
 import argparse
 import json
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.account.events import EVENTS, Waits, add_up_waits, find_processes
+from bench.account.events import Waits, add_up_waits, find_processes, record_beside_events
 
 # Relative differences of two clocks of the kernel; larger for tasks that live less than a tick.
 LARGEST_ERROR, LARGEST_ERROR_OF_FORKS = 0.01, 0.07
@@ -65,18 +64,9 @@ def record(workload: Workload, folder: Path) -> tuple[Numbers, Numbers, float, W
 
     :raises subprocess.CalledProcessError: the recording or perf fails
     """
-    bundle, times, trace = folder / "a.tar", folder / "time.txt", folder / "perf.data"
-    events = [word for event in EVENTS for word in ("-e", f"sched:{event}")]
-    recorder = [
-        *(sys.executable, "-m", "schedperf", "record", "-o", str(bundle)),
-        *("-n", "1", "--instrumented", "1", "--warmup", "0", "--with", "account,bpf_account"),
-        *("--", "/usr/bin/time", "-v", "-a", "-o", str(times)),
-        *("sh", "-c", f"exec {workload.command}"),
-    ]
-    perf = ["perf", "record", "-q", "-a", "-m", "4096", *events, "-o", str(trace), "--", *recorder]
-    subprocess.run(perf, stdout=sys.stderr, check=True)
-    script = ["perf", "script", "--ns", "-F", "time,event,trace", "-i", str(trace)]
-    text = subprocess.run(script, stdout=subprocess.PIPE, check=True).stdout.decode()
+    bundle, times = folder / "a.tar", folder / "time.txt"
+    timed = ["/usr/bin/time", "-v", "-a", "-o", str(times), "sh", "-c", f"exec {workload.command}"]
+    text = record_beside_events(bundle, "account,bpf_account", timed)
     # The runs of both kinds are in random order.
     place, run, account, by_bpf = read(bundle)
     usage = run["rusage"]

@@ -2,7 +2,10 @@
 """Add up how long a command's tasks waited for a CPU, from the scheduler's events of perf."""
 
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 EVENTS = ("sched_switch", "sched_wakeup", "sched_wakeup_new", "sched_process_fork")
@@ -29,6 +32,26 @@ class Event(NamedTuple):
     first: int
     second: int = 0
     is_runnable: bool = False
+
+
+def record_beside_events(bundle: Path, collectors: str, command: Sequence[str]) -> str:
+    """Record a command once with collectors, beside a recording of the scheduler's events by perf.
+
+    :param bundle: to be written; perf's file is written beside it
+    :return: the events, as :func:`read_events` reads them
+    :raises subprocess.CalledProcessError: the recording or perf fails
+    """
+    trace = bundle.with_name("perf.data")
+    events = [word for event in EVENTS for word in ("-e", f"sched:{event}")]
+    recorder = [
+        *(sys.executable, "-m", "schedperf", "record", "-o", str(bundle)),
+        *("-n", "1", "--instrumented", "1", "--warmup", "0", "--with", collectors),
+        *("--", *command),
+    ]
+    perf = ["perf", "record", "-q", "-a", "-m", "4096", *events, "-o", str(trace), "--", *recorder]
+    subprocess.run(perf, stdout=sys.stderr, check=True)
+    script = ["perf", "script", "--ns", "-F", "time,event,trace", "-i", str(trace)]
+    return subprocess.run(script, stdout=subprocess.PIPE, check=True).stdout.decode()
 
 
 def read_events(script: str) -> Iterator[Event]:

@@ -9,7 +9,6 @@ status 1 otherwise.
 
 import argparse
 import json
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.account.events import EVENTS, find_processes, read_events
+from bench.account.events import find_processes, read_events, record_beside_events
 
 # Relative difference that is allowed, and number of pauses at the edges of the recordings: the
 # collectors begin and end one after the other.
@@ -68,18 +67,9 @@ def record(command: str, folder: Path) -> tuple[Found, Found]:
 
     :raises subprocess.CalledProcessError: the recording or perf fails
     """
-    bundle, trace = folder / "a.tar", folder / "perf.data"
-    events = [word for event in EVENTS for word in ("-e", f"sched:{event}")]
-    recorder = [
-        *(sys.executable, "-m", "schedperf", "record", "-o", str(bundle)),
-        *("-n", "1", "--instrumented", "1", "--warmup", "0"),
-        *("--with", "bpf_preemption,bpf_blocking"),
-        *("--", "/usr/bin/time", "-o", "/dev/null", "sh", "-c", command),
-    ]
-    perf = ["perf", "record", "-q", "-a", "-m", "4096", *events, "-o", str(trace), "--", *recorder]
-    subprocess.run(perf, stdout=sys.stderr, check=True)
-    script = ["perf", "script", "--ns", "-F", "time,event,trace", "-i", str(trace)]
-    text = subprocess.run(script, stdout=subprocess.PIPE, check=True).stdout.decode()
+    bundle = folder / "a.tar"
+    timed = ["/usr/bin/time", "-o", "/dev/null", "sh", "-c", command]
+    text = record_beside_events(bundle, "bpf_preemption,bpf_blocking", timed)
     number, ours = read(bundle)
     return ours, add_up_pauses(text, find_processes(text, "time")[number])
 

@@ -93,7 +93,9 @@ def _build(request: bytes | None = None) -> Zipapp:
         without_objects = error.reason
     packed = {**_sources(), **_packed_objects(objects)}
     if request is not None:
+        # It is written once, and would replace a kept file that is used again.
         packed[f"{REQUESTS.replace('.', '/')}/{PACKED}"] = request
+        return Zipapp(data=_pack(packed), without_objects=without_objects)
     kept = cache_folder("recorder") / f"{_digest(packed)}.pyz"
     data = read_kept(kept, _LIMIT_BYTES)
     if data is None:

@@ -17,8 +17,8 @@ class Rules:
 
     :param host: patterns of fields of host.json, as a shell's
     :param kernel_parameters: parameters of the kernel's command line
-    :param public_folders: directories whose paths are no private strings
-    :param public_servers: servers whose URLs are no private strings
+    :param public_folders: directories whose paths may be published
+    :param public_servers: servers whose URLs may be published
     :param common_names: names, in small letters, that identify no one
     """
 

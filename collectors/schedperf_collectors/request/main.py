@@ -241,12 +241,14 @@ def _why_blocked(feature: str) -> str | None:
 def _ask_consent(*, has_consent: bool) -> None:
     """Ask whether to record.
 
-    :raises RecordError: the answer is not yes, or there is no terminal
+    :raises RecordError: the user does not confirm, or stdin is not a terminal
     """
     if has_consent:
         return
     if not sys.stdin.isatty():
-        raise RecordError("nothing was recorded, because there is no terminal to ask on; add --yes")
+        raise RecordError(
+            "nothing was recorded: stdin is not a terminal; add --yes to record unasked"
+        )
     sys.stdout.write("\nRecord now? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

@@ -184,7 +184,7 @@ class Flow:
     :ivar missed: other events of a task that do not fit its preceding event
     :ivar reordered: durations below 0, which count as 0: the clocks of the CPUs differ
     :ivar forgotten: tasks that were forgotten, because too many existed at once
-    :ivar from_waking: waits that begin at sched_waking, because there is no sched_wakeup
+    :ivar from_waking: waits that begin at sched_waking, because the trace has no sched_wakeup
     :ivar moved: number of times that a task ran on another CPU than before
     """
 

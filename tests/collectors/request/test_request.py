@@ -251,7 +251,11 @@ def test_two_kernels_are_named_and_the_second_boot_goes_on(
             ("--yes",),
             "no-such-program-17: no such program; install",
         ),
-        ({}, (), "nothing was recorded, because there is no terminal to ask on; add --yes"),
+        (
+            {},
+            (),
+            "nothing was recorded: stdin is not a terminal; add --yes to record unasked",
+        ),
         ({}, ("--yse",), "unrecognized arguments: --yse; see request.pyz --help"),
         ({}, ("--yes", "-o", "/proc/x"), "/proc/x: no such file or directory; give another"),
     ],
