@@ -622,6 +622,8 @@ def compared_example(
 def _no_width_of_whoever_runs_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     # An exported COLUMNS is the reader's wish for the width of a text.
     monkeypatch.delenv("COLUMNS", raising=False)
+    # The library readline, if a debugger loads it, sets it for child processes only.
+    os.unsetenv("COLUMNS")
 
 
 @pytest.fixture(autouse=True, scope="session")

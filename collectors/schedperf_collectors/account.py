@@ -270,18 +270,8 @@ def _used(task: Exit, setup: Setup | None) -> dict[str, int]:
 
     The keys are those of :func:`_in_seconds`.
     """
-    used = {
-        "tasks": 1,
-        "lifetime_us": task.lifetime_us,
-        "exec_ns": task.exec_ns,
-        "waiting_ns": task.waiting_ns,
-        "user_us": task.user_us,
-        "system_us": task.system_us,
-        "minor_faults": task.minor_faults,
-        "major_faults": task.major_faults,
-    }
     if setup is None or task.pid != setup.process.pid or task.lifetime_us < setup.lifetime_us:
-        return used
+        return _since_start(task)
     of_setup = {
         "lifetime_us": setup.lifetime_us,
         "exec_ns": setup.exec_ns,
@@ -291,7 +281,21 @@ def _used(task: Exit, setup: Setup | None) -> dict[str, int]:
         "minor_faults": setup.process.used.minor_faults,
         "major_faults": setup.process.used.major_faults,
     }
+    used = _since_start(task.scaled())
     return {key: max(value - of_setup.get(key, 0), 0) for key, value in used.items()}
+
+
+def _since_start(task: Exit) -> dict[str, int]:
+    return {
+        "tasks": 1,
+        "lifetime_us": task.lifetime_us,
+        "exec_ns": task.exec_ns,
+        "waiting_ns": task.waiting_ns,
+        "user_us": task.user_us,
+        "system_us": task.system_us,
+        "minor_faults": task.minor_faults,
+        "major_faults": task.major_faults,
+    }
 
 
 def _others(

@@ -164,7 +164,8 @@ def server_use(
         if begun is not None and task.lifetime_us + LATE_US < begun.used["lifetime_us"]:
             begun = None
         if begun is not None or began_since_boot_us(task) >= first_us:
-            sums.update(_used({name: getattr(task, name) for name in _FIELDS}, begun))
+            total = task if begun is None else task.scaled()
+            sums.update(_used({name: getattr(total, name) for name in _FIELDS}, begun))
         # It may also have ended after the second reading.
         if task.pid in still and is_same(task, still[task.pid].began_us):
             del still[task.pid]

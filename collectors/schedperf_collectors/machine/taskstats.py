@@ -78,6 +78,16 @@ class Exit(NamedTuple):
     major_faults: int
     command: int
 
+    def scaled(self) -> Exit:
+        """Return it with user and system time that add up to ``exec_ns``, as in /proc/PID/stat.
+
+        The kernel scales the times of a running task (``cputime_adjust``), but not those of this
+        message, so that only scaled times may be subtracted from each other.
+        """
+        exec_us, ticks_us = self.exec_ns // 1000, self.user_us + self.system_us
+        user_us = exec_us * self.user_us // ticks_us if ticks_us else exec_us
+        return self._replace(user_us=user_us, system_us=exec_us - user_us)
+
 
 _WIDTH = len(Exit._fields)
 

@@ -66,6 +66,17 @@ def test_a_task_that_ended_used_what_its_message_says_less_what_it_had_used() ->
     assert (used["lifetime_us"], used["minor_faults"]) == (500_000, 2)
 
 
+def test_ticks_are_scaled_before_those_of_a_running_task_are_subtracted() -> None:
+    # 60 ms ran, as /proc has it; 90 ms by ticks, a third of them in the kernel.
+    begun = running(FIRST_US - 2_000_000, FIRST_US, exec_ns=50_000_000)
+    exit_ = ended(7, 2_500_000, exec_ns=60_000_000)._replace(user_us=60_000, system_us=30_000)
+    used = use({7: begun}, {}, [exit_])
+    assert (used["user_us"], used["system_us"]) == (40_000 - 25_000, 20_000)
+    # One that began later is as its message says.
+    used = use({}, {}, [exit_._replace(lifetime_us=2_000_000)])
+    assert (used["user_us"], used["system_us"]) == (60_000, 30_000)
+
+
 def test_a_tid_that_is_used_again_is_two_tasks() -> None:
     before = {7: running(FIRST_US - 2_000_000, FIRST_US, exec_ns=500)}
     exits = [ended(7, 2_500_000, exec_ns=900), ended(7, 1_000_000, exec_ns=50)]

@@ -380,3 +380,10 @@ def test_a_machine_that_does_not_say_its_cpus_is_unavailable(
     with pytest.raises(Unavailable, match="cpu/possible"):
         Exits(make_system({}))
     assert not kernel.is_open
+
+
+def test_scaled_times_add_up_to_the_time_of_the_scheduler() -> None:
+    task = Exit(1, 1, 0, 0, 9_000, 4_000_000, 0, 6_000, 2_000, 0, 0, 0)
+    assert task.scaled()[5:9] == (4_000_000, 0, 3_000, 1_000)
+    # Without a tick, all of it counts as user time.
+    assert task._replace(user_us=0, system_us=0).scaled()[7:9] == (4_000, 0)

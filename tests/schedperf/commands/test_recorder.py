@@ -44,9 +44,9 @@ def start(folder: Path, *arguments: str, stderr: int) -> Program:
     )
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path: Path, text: str = "") -> None:
     deadline = time.monotonic() + LONGEST_WAIT_S
-    while not path.exists():
+    while not path.exists() or text not in path.read_text():
         assert time.monotonic() < deadline, f"{path.name} never came"
         time.sleep(0.02)
 
@@ -160,11 +160,14 @@ def test_a_killed_recorder_is_named_with_what_is_left_and_its_workload_is_ended(
     arguments = ("record", "-o", "b.tar", *QUICK, "--", "sh", "-c", script)
     with start(tmp_path, *arguments, stderr=subprocess.PIPE) as process:
         wait_for(tmp_path / "started")
+        pids = (tmp_path / "started").read_text().split()
+        # setsid is replaced by its program a moment later.
+        wait_for(Path("/proc", pids[1], "comm"), "sleep")
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         (recorder,) = children
         os.kill(int(recorder), signal.SIGKILL)
         _, err = process.communicate(timeout=LONGEST_WAIT_S)
-    for pid in (tmp_path / "started").read_text().split():
+    for pid in pids:
         assert not Path("/proc", pid).exists()
     assert process.returncode == 128 + signal.SIGKILL
     assert not [*Path(tempfile.gettempdir()).glob(f"schedperf-{recorder}-*")]
