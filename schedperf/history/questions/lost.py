@@ -95,7 +95,7 @@ def read_lost(history: History, today: date) -> Lost:
         outcomes = connection.execute(select(NIGHT_RUN.c.machine, NIGHT_RUN.c.night)).all()
         classes = _read_classes(connection)
         dates = connection.execute(
-            select(func.substr(NIGHT.c.night, 1, _DATE)).where(NIGHT.c.new.is_not(None)).distinct()
+            select(NIGHT.c.night).where(NIGHT.c.new.is_not(None)).distinct()
         ).scalars()
         known = {*_only_dates(dates), *_only_dates(row.night for row in outcomes)}
     nights = sorted(night for night in known if night < f"{today}")
@@ -117,16 +117,23 @@ def read_lost(history: History, today: date) -> Lost:
 def _read_measured(connection: Connection) -> Mapping[str, _Measured]:
     """Return when each series with dates has results, by its key."""
     day = func.substr(NIGHT.c.night, 1, _DATE)
-    query = (
-        select(SERIES.c.key, func.min(day), func.max(day), func.count(day.distinct()))
-        .join(NIGHT, NIGHT.c.series_id == SERIES.c.id)
+    # Grouping by the first column of the primary key takes half of the time that the keys take.
+    of_series = (
+        select(
+            NIGHT.c.series_id,
+            func.min(day).label("first"),
+            func.max(day).label("last"),
+            func.count(day.distinct()).label("dates"),
+        )
         .where(NIGHT.c.new.is_not(None))
-        .group_by(SERIES.c.key)
+        .group_by(NIGHT.c.series_id)
+        .subquery()
     )
+    query = select(SERIES.c.key, of_series).join(of_series, of_series.c.series_id == SERIES.c.id)
     return {
-        key: _Measured(first=first, last=last, count=count)
-        for key, first, last, count in connection.execute(query)
-        if _day_of(first) is not None and _day_of(last) is not None
+        row.key: _Measured(first=row.first, last=row.last, count=row.dates)
+        for row in connection.execute(query)
+        if _day_of(row.first) is not None and _day_of(row.last) is not None
     }
 
 

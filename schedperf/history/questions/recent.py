@@ -230,13 +230,15 @@ def read_changes(history: History, keys: Sequence[str]) -> Mapping[str, tuple[Ch
     query = select(SERIES.c.key, WATCHED.c.found).join(SERIES, SERIES.c.id == WATCHED.c.series_id)
     with history.database.transaction() as connection:
         rows = connection.execute(query.where(WATCHED.c.version == PARSER)).all()
-        last = dict(
-            connection.execute(
-                select(SERIES.c.key, func.max(NIGHT.c.position))
-                .join(SERIES, SERIES.c.id == NIGHT.c.series_id)
-                .group_by(SERIES.c.key)
-            ).all()
-        )
+        keys_by_id = {
+            row.id: row.key for row in connection.execute(select(SERIES.c.id, SERIES.c.key))
+        }
+        last = {
+            keys_by_id[number]: position
+            for number, position in connection.execute(
+                select(NIGHT.c.series_id, func.max(NIGHT.c.position)).group_by(NIGHT.c.series_id)
+            )
+        }
     found = {key: _decode_watched(data) for key, data in rows}
     watched = {
         key: each.changes for key, each in found.items() if each.state.order == last.get(key)

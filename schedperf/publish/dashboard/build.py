@@ -9,18 +9,18 @@ again only if their rows have changed.
 import gc
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct, ValidationError, json
 
 from schedperf.compare.workers import do_all
-from schedperf.history.questions.history import History, open_history
-from schedperf.history.questions.recent import Recent, read_nights
-from schedperf.history.questions.records import Series
+from schedperf.history.questions.history import open_history
+from schedperf.history.questions.recent import NightOfSeries, Recent, read_nights
 from schedperf.history.store.directory import is_url, open_directory
 from schedperf.model.workers import count_workers
 from schedperf.publish.dashboard.decisions import draw_decisions
@@ -38,8 +38,13 @@ from schedperf.publish.pages.publish import list_records
 from schedperf.publish.pages.site import Site, open_site
 
 STATE = ".dashboard.json"
-# Tasks of several processes: enough that all end at about the same time.
+# Parts of the pages of one kind: enough that all processes end at about the same time.
 _PARTS = 8
+
+# Name, content, and the content that its file has, None if it was not read.
+_Page = tuple[str, bytes, bytes | None]
+_Part = Callable[[Writer], Iterator[_Page]]
+_Item = TypeVar("_Item")
 
 
 class _State(Struct, frozen=True, kw_only=True):
@@ -107,16 +112,25 @@ def publish_lab(
         drawn = [each for each in marks if each not in kept]
         # Rows of pages are kept only if no earlier night has changed.
         is_next = bool(kept) and min(drawn, default="~") > max(kept) and state.nights.keys() <= kept
-        pages = SeriesPages(lab, shown, frame)
+        results = read_nights(history, drawn)
+        classes = [each.machine_class for each in history.series()]
+        series = SeriesPages(lab, shown, frame)
+        parts: list[_Part] = [
+            partial(_draw_others, lab, shown, frame),
+            partial(_draw_machines, lab, shown, frame, classes),
+            *(
+                partial(_draw_nights, lab, shown, frame, [(each, results[each]) for each in part])
+                for part in _divide(drawn)
+            ),
+            *(partial(_draw_series, series, part, is_next=is_next) for part in _divide(lab.series)),
+        ]
         tasks = [
-            partial(_write_series, pages, part, writer.of_part(number), is_next=is_next)
-            for number, part in enumerate(_divide(lab.series))
+            partial(_write_part, part, writer.of_part(number), shown)
+            for number, part in enumerate(parts)
         ]
         for of_part, left_out in do_all(tasks, count_workers()):
             writer.take(of_part)
             shown.left_out |= left_out
-        for name, content in _draw(history, lab, shown, frame, drawn):
-            writer.write(name, content)
         for name, content in list_records(site, base_url).items():
             writer.write(name, content)
         written = writer.finish({f"n/{each}.html" for each in kept})
@@ -124,25 +138,20 @@ def publish_lab(
     return Built(written=written, left_out=len(shown.left_out))
 
 
-def _divide(series: Sequence[Recent]) -> Iterator[Sequence[Recent]]:
-    size = max(1, math.ceil(len(series) / _PARTS))
-    for start in range(0, len(series), size):
-        yield series[start : start + size]
+def _divide(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    size = max(1, math.ceil(len(items) / _PARTS))
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
-def _write_series(
-    pages: SeriesPages, series: Sequence[Recent], writer: Writer, *, is_next: bool
-) -> tuple[Writer, set[str]]:
-    """Draw and write the pages of some series, in this or another process.
+def _write_part(draw: _Part, writer: Writer, shown: Shown) -> tuple[Writer, set[str]]:
+    """Draw and write some pages, in this or another process.
 
-    :param is_next: whether the rows of their earlier nights stay
     :return: the writer, and the texts in which something was replaced
     """
-    for recent in series:
-        name = f"s/{recent.series.key}.html"
-        before = writer.read(name) if is_next else b""
-        writer.write(name, pages.draw(recent, before), before or None)
-    return writer, pages.shown.left_out
+    for name, content, before in draw(writer):
+        writer.write(name, content, before)
+    return writer, shown.left_out
 
 
 @contextmanager
@@ -175,35 +184,57 @@ def _marks(lab: Lab) -> Mapping[str, str]:
     }
 
 
-def _draw(
-    history: History, lab: Lab, shown: Shown, frame: Frame, nights: Sequence[str]
-) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file.
+def _draw_series(
+    pages: SeriesPages, series: Sequence[Recent], writer: Writer, *, is_next: bool
+) -> Iterator[_Page]:
+    """Draw the pages of some series.
 
-    :param nights: dates whose pages are drawn
+    :param is_next: whether the rows of their earlier nights stay
     """
-    yield from ((asset.path, asset.content) for asset in read_assets().values())
+    for recent in series:
+        name = f"s/{recent.series.key}.html"
+        before = writer.read(name) if is_next else b""
+        yield name, pages.draw(recent, before), before or None
+
+
+def _draw_machines(
+    lab: Lab, shown: Shown, frame: Frame, classes: Iterable[str], _: Writer
+) -> Iterator[_Page]:
+    """Draw the page of each machine.
+
+    :param classes: of the machines, whole
+    """
     by_machine: dict[str, list[Recent]] = {}
     for recent in lab.series:
         by_machine.setdefault(lab.machine(recent.series).id, []).append(recent)
-    classes = _classes(history.series(), shown)
+    known = {machine_id(each): shown.text(each) for each in {*classes}}
     for name, of_machine in by_machine.items():
         machine = lab.machine(of_machine[0].series)
-        page = draw_machine(lab, machine, of_machine, classes.get(name, ()), frame)
-        yield f"m/{name}.html", page
-    results = read_nights(history, nights)
-    for night in nights:
-        of_night = [each for each in results[night] if each.key in lab.shown_series]
-        page = draw_night(night, of_night, lab, shown, frame)
-        yield f"n/{night}.html", page
-    yield "decisions.html", draw_decisions(lab, frame)
-    yield "index.html", draw_index(lab, shown, frame)
-    yield from write_search(lab).items()
+        yield f"m/{name}.html", draw_machine(lab, machine, of_machine, known[name], frame), None
 
 
-def _classes(series: Sequence[Series], shown: Shown) -> Mapping[str, tuple[str, ...]]:
-    """Return the redacted class of each machine, by its identity."""
-    return {machine_id(each.machine_class): (shown.text(each.machine_class),) for each in series}
+def _draw_nights(
+    lab: Lab,
+    shown: Shown,
+    frame: Frame,
+    results: Sequence[tuple[str, Sequence[NightOfSeries]]],
+    _: Writer,
+) -> Iterator[_Page]:
+    """Draw the pages of some nights.
+
+    :param results: date and results of each
+    """
+    for night, of_night in results:
+        of_shown = [each for each in of_night if each.key in lab.shown_series]
+        yield f"n/{night}.html", draw_night(night, of_shown, lab, shown, frame), None
+
+
+def _draw_others(lab: Lab, shown: Shown, frame: Frame, _: Writer) -> Iterator[_Page]:
+    """Draw the pages that there is one of, and the assets."""
+    yield from ((asset.path, asset.content, None) for asset in read_assets().values())
+    yield "decisions.html", draw_decisions(lab, frame), None
+    yield "index.html", draw_index(lab, shown, frame), None
+    yield from ((name, content, None) for name, content in write_search(lab).items())
 
 
 def _read_state(path: Path) -> _State:

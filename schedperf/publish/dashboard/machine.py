@@ -15,13 +15,13 @@ _DATE = 10
 
 
 def draw_machine(
-    lab: Lab, machine: Machine, of_machine: Sequence[Recent], classes: Sequence[str], frame: Frame
+    lab: Lab, machine: Machine, of_machine: Sequence[Recent], machine_class: str, frame: Frame
 ) -> bytes:
     """Return the page of a machine.
 
-    :param classes: redacted class and names of the machine, as outcomes have them
+    :param machine_class: redacted
     """
-    outcomes = [each for each in lab.outcomes if _is_of(each.machine, classes)]
+    outcomes = [each for each in lab.outcomes if _is_of(each.machine, machine_class)]
     lost = [each for each in of_machine if each.series.key in lab.lost]
     return frame.render(
         "site/machine.html.j2",
@@ -33,12 +33,12 @@ def draw_machine(
         lost=len(lost),
         last=max((each.last.night for each in of_machine), default=""),
         outcomes=outcomes[:_MOST_OUTCOMES],
-        services=[each for each in lab.services if _is_of(each[0], classes)],
+        services=[each for each in lab.services if _is_of(each[0], machine_class)],
     )
 
 
-def _is_of(name: str, classes: Sequence[str]) -> bool:
-    return any(each == name or each.startswith(f"{name}-") for each in classes)
+def _is_of(name: str, machine_class: str) -> bool:
+    return machine_class == name or machine_class.startswith(f"{name}-")
 
 
 def _rows(lab: Lab, of_machine: Sequence[Recent]) -> Iterator[Mapping[str, object]]:
