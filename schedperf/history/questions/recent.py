@@ -269,18 +269,30 @@ def _read_failed(history: History) -> list[tuple[str, str, str]]:
 def _with_failed(recent: Recent, failed: Sequence[tuple[str, str, str]]) -> Recent:
     """Return a series with the nights in which its machine had no result by any job."""
     machine = recent.series.machine_class
-    known = {each.night for each in recent.nights}
-    first = recent.nights[0].night
-    lost = {
-        night: NightResult(night, "", None, None, None, None, None, "lost", None, None, outcome)
-        for name, night, outcome in failed
-        if night > first
-        and night not in known
-        and (machine == name or machine.startswith(f"{name}-"))
-    }
+    return with_lost(
+        recent,
+        {
+            night: outcome
+            for name, night, outcome in failed
+            if machine == name or machine.startswith(f"{name}-")
+        },
+    )
+
+
+def with_lost(recent: Recent, reasons: Mapping[str, str]) -> Recent:
+    """Return a series with nights after its first one that have no result.
+
+    :param reasons: why there is none, by night
+    """
+    known = {each.night for each in recent.nights} if reasons else frozenset()
+    lost = [
+        NightResult(night, "", None, None, None, None, None, "lost", None, None, reason)
+        for night, reason in reasons.items()
+        if night > recent.nights[0].night and night not in known
+    ]
     if not lost:
         return recent
-    nights = sorted((*recent.nights, *lost.values()), key=lambda each: each.night)
+    nights = sorted((*recent.nights, *lost), key=lambda each: each.night)
     return replace(recent, nights=tuple(nights), lost=recent.lost + len(lost))
 
 

@@ -51,11 +51,11 @@ def draw_strip(nights: Sequence[NightResult]) -> Markup:
     for verdict, same in groupby(nights, key=lambda night: night.verdict):
         group = [*same]
         number = len(group)
-        first, last = group[0].night, group[-1].night
+        first, last = _escape(group[0].night), _escape(group[-1].night)
         dates = first if number == 1 else f"{first} to {last}"
         parts.append(
             f'<rect class="{CLASSES[verdict]}" x="{start}" y="0" width="{number}" height="10">'
-            f"<title>{_escape(dates)}: {verdict}</title></rect>"
+            f"<title>{dates}: {verdict}</title></rect>"
         )
         start += number
     lines = f"M{'m'.join(['1 0v10'] + ['1 -10v10'] * (start - 2))}" if start > 1 else ""

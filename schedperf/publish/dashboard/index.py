@@ -118,7 +118,8 @@ def _sentence(lab: Lab, rows: Sequence[OpenRow]) -> Iterator[tuple[str, str]]:
     yield ("worse" if suspected and not confirmed else ""), f"{suspected} suspected"
     if gone:
         yield "", f"{len(gone)} went away"
-    yield "", f"{_count(len(better), 'improvement')} not explained"
+    if better:
+        yield "", f"{_count(len(better), 'improvement')} not explained"
     lost = lab.all_lost
     yield ("worse" if lost.series else ""), f"{len(lost.series)} of {lost.followed} series lost"
     if lost.machines:
@@ -161,7 +162,7 @@ def _matrices(lab: Lab, shown: Shown) -> Iterator[Matrix]:
     for each in lab.series:
         by_tree.setdefault(each.series.tree, []).append(each)
     for tree, of_tree in by_tree.items():
-        last = max(of_tree, key=lambda each: each.last.night)
+        last = max(of_tree, key=lambda each: (each.last.night, each.last.revision != ""))
         yield _matrix(lab, tree, of_tree, last, shown)
 
 

@@ -24,6 +24,7 @@ from schedperf.history.questions.recent import (
     read_changes,
     read_night_marks,
     read_recent,
+    with_lost,
 )
 from schedperf.history.questions.records import Series, Step, StepChange
 from schedperf.history.states import is_open
@@ -172,9 +173,12 @@ def read_lab(
     revisions = {night.revision for each in found for night in each.nights if night.revision}
     machines = _name_machines([each.series for each in found], shown)
     marks = read_night_marks(history)
+    missing = _find_missing(marks, machines.values(), today)
+    silent = _silent_nights(missing)
+    shown_recent = (with_lost(each, silent.get(machines[each.series.key].id, {})) for each in found)
     return Lab(
         today=today,
-        series=tuple(replace(each, series=shown_series[each.series.key]) for each in found),
+        series=tuple(replace(each, series=shown_series[each.series.key]) for each in shown_recent),
         shown_series=shown_series,
         shown_revisions={each: shown.text(each) for each in revisions},
         machines=machines,
@@ -190,7 +194,7 @@ def read_lab(
         all_lost=shown.record(lost),
         outcomes=_read_outcomes(history, shown),
         night_marks={date: mark.text for date, mark in marks.items()},
-        missing=_find_missing(marks, machines.values(), today),
+        missing=missing,
         services=_read_services(history, shown),
         kernels=_read_kernels(history, shown, without_trees),
         requests=_read_requests(history),
@@ -295,6 +299,17 @@ def _find_missing(
             and night < f"{today}"
         )
     return missing
+
+
+def _silent_nights(
+    missing: Mapping[str, Sequence[Missing]],
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the nights of each machine without a result, by its identity, each with the reason."""
+    nights: dict[str, dict[str, str]] = {}
+    for night, machines in missing.items():
+        for each in machines:
+            nights.setdefault(each.machine.id, {})[night] = "no result of the machine"
+    return nights
 
 
 def _without_class(machine: Machine) -> str:
