@@ -2,7 +2,7 @@
 """Pauses are added up from the scheduler's events of perf, and differences are found."""
 
 from bench.account.events import find_processes
-from bench.where.__main__ import Found, Pauses, add_up_pauses, add_up_rows, judge
+from bench.where.__main__ import Pauses, add_up_pauses, add_up_rows, judge
 
 
 def switch(at_ns: int, leaving: int, state: str, coming: int, name: str = "a") -> str:
@@ -31,7 +31,13 @@ SCRIPT = "\n".join(
 
 
 def test_pauses_are_those_of_a_process_and_its_descendants_that_end() -> None:
-    assert add_up_pauses(SCRIPT, 10) == Found(Pauses(1, 100e-9), Pauses(1, 200e-9))
+    assert add_up_pauses(SCRIPT, 10, preempted=True) == Pauses(1, 100e-9)
+    assert add_up_pauses(SCRIPT, 10, preempted=False) == Pauses(1, 200e-9)
+
+
+def test_a_pause_whose_end_perf_does_not_have_is_counted_without_a_length() -> None:
+    script = f"{SCRIPT}\n{switch(900, 10, 'R', 0)}"
+    assert add_up_pauses(script, 10, preempted=False) == Pauses(2, 200e-9, 1)
 
 
 def test_a_child_with_its_parents_name_is_no_process_of_that_name() -> None:
@@ -46,10 +52,14 @@ def test_rows_and_shorter_pauses_are_added() -> None:
 
 
 def test_a_difference_of_more_than_one_percent_is_found() -> None:
-    theirs = Found(Pauses(10_000, 10.0), Pauses(10_000, 10.0))
-    assert not list(judge(Found(Pauses(10_090, 10.1), Pauses(9_910, 9.9)), theirs))
-    problems = list(judge(Found(Pauses(10_270, 10.0), Pauses(10_000, 9.4)), theirs))
-    assert problems == [
-        "preempted: 10270 times, and 10000 by the events of perf",
-        "blocked: 9.4000 s, and 10.0000 s by the events of perf",
+    theirs = Pauses(10_000, 10.0)
+    assert not [*judge(Pauses(10_090, 10.1), theirs), *judge(Pauses(9_910, 9.9), theirs)]
+    assert list(judge(Pauses(10_270, 10.0), theirs)) == [
+        "10270 times, and 10000 by the events of perf"
     ]
+    assert list(judge(Pauses(10_000, 9.4), theirs)) == [
+        "9.4000 s, and 10.0000 s by the events of perf"
+    ]
+    assert not list(judge(Pauses(10_000, 9.4), theirs._replace(endless=11)))
+    # Short pauses: the clocks are read one after the other.
+    assert not list(judge(Pauses(10_000, 0.054), Pauses(10_000, 0.05)))

@@ -142,7 +142,7 @@ INLINE u64 slice_left(struct facts *fact, struct task_struct *task)
     return task->se.slice > ran_ns ? task->se.slice - ran_ns : 0;
 }
 
-INLINE void on_leave(const u64 *ctx, struct task_struct *prev, struct task_struct *next)
+INLINE void on_leave(const u64 *ctx, struct task_struct *prev, struct task_struct *next, u64 now_ns)
 {
     bool preempted = ctx[0];
     u32 state = preempted ? TASK_RUNNING : state_of(prev), pid = prev->pid;
@@ -167,18 +167,18 @@ INLINE void on_leave(const u64 *ctx, struct task_struct *prev, struct task_struc
         read_comm(pause.key.who, next);
         pause.slice_left_ns = slice_left(fact, prev);
     }
-    pause.began_ns = ktime_get_ns();
+    pause.began_ns = now_ns;
     if (map_update(&pauses, &pid, &pause, UPDATE_ANY))
         fact->full++;
 }
 
-INLINE void on_arrival(struct task_struct *next)
+INLINE void on_arrival(struct task_struct *next, u64 now_ns)
 {
     u32 pid = next->pid;
     struct pause *pause;
     struct off_cpu *place;
     struct facts *fact;
-    u64 now_ns, ns;
+    u64 ns;
 
     /* Every idle task has the pid 0. */
     if (!pid)
@@ -187,7 +187,6 @@ INLINE void on_arrival(struct task_struct *next)
     fact = facts_here();
     if (!pause || !fact)
         return;
-    now_ns = ktime_get_ns();
     /* Clocks of two CPUs may differ by some ns. */
     ns = now_ns > pause->began_ns ? now_ns - pause->began_ns : 0;
     if (ns < constants.least_ns) {
@@ -210,11 +209,14 @@ INLINE void on_arrival(struct task_struct *next)
 SEC("tp_btf/sched_switch") int sched_switch_btf(const u64 *ctx)
 {
     struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+    u64 now_ns;
 
     if (!control.is_open)
         return 0;
-    on_leave(ctx, prev, next);
-    on_arrival(next);
+    /* Before the stacks are walked: that time belongs to neither task's run. */
+    now_ns = ktime_get_ns();
+    on_leave(ctx, prev, next, now_ns);
+    on_arrival(next, now_ns);
     return 0;
 }
 
