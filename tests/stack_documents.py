@@ -13,6 +13,8 @@ Content = TypeVar("Content")
 
 US = 1000
 LIBC, POSTGRES = "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/postgres"
+# Flags of contention_begin for a mutex that spins first.
+MUTEX = 33
 KERNEL_END = ("do_syscall_64", "entry_SYSCALL_64_after_hwframe")
 
 
@@ -81,16 +83,21 @@ def locks_document(mutex_us: int, step: int = 0, **changed: Any) -> Json:
     :param step: noise of the run
     """
     stacks = Stacks()
+    released = ("try_to_wake_up", "wake_up_q", "__mutex_unlock_slowpath", "mutex_unlock")
     rows = [
         {
             "lock": lock,
             "flags": flags,
             "node": node,
             "stack": stacks.add(*functions, *KERNEL_END),
+            "owner": "reader" if flags == MUTEX else None,
+            "owner_stack": stacks.add(*released, "ksys_read", *KERNEL_END)
+            if flags == MUTEX
+            else None,
             **durations(count, each_ns),
         }
         for lock, flags, node, functions, count, each_ns in (
-            (None, 33, 0, ("__mutex_lock.constprop.0", "fdget_pos", "ksys_read"), 100 + step,
+            (None, MUTEX, 0, ("__mutex_lock.constprop.0", "fdget_pos", "ksys_read"), 100 + step,
              mutex_us * US + 100 * step),
             (None, 1, 0, ("_raw_spin_lock", "__schedule", "schedule", "do_nanosleep"), 50, 700),
             ("mmap_lock", 4, 1, ("rwsem_down_write_slowpath", "down_write_killable",

@@ -72,6 +72,13 @@ def test_the_mutex_that_readers_contend_for_is_found(capture: Capture) -> None:
         subprocess.run([sys.executable, "-c", READERS], check=True)
     waits = [wait for wait in found_in(capture).waits if wait.lock.type == "mutex"]
     assert any("ksys_read" in each or "do_readv" in each for each in (w.functions for w in waits))
+    owners = {wait.owner for wait in waits}
+    assert any(
+        each is not None
+        and each.command.startswith("python")
+        and each.function in {"ksys_read", "do_readv", "fdget_pos", "fdput_pos", "__f_unlock_pos"}
+        for each in owners
+    ), owners
     for wait in waits:
         assert sum(wait.durations.bins.values()) == wait.durations.count
         assert wait.durations.max_ns <= wait.durations.ns

@@ -4,7 +4,8 @@
  * contention_begin and contention_end (Linux 5.19).
  *
  * A mutex begins twice if spinning did not succeed; the second begin belongs to the same wait. A
- * wait for a spinlock stays on its CPU, a wait for another lock belongs to its task.
+ * wait for a spinlock stays on its CPU, a wait for another lock belongs to its task. Whoever releases
+ * such a lock wakes the waiting task: the stack at sched_waking is that of the last owner.
  */
 #include "workload.h"
 
@@ -42,6 +43,9 @@ struct lock_key {
     u32 flags;
     s32 stack;
     u32 node;
+    s32 owner_stack;
+    u32 is_released;
+    char owner[COMM_BYTES];
 };
 
 struct wait {
@@ -82,7 +86,7 @@ struct {
 struct facts {
     u64 nested;   /* waits for a spinlock in an interrupt of a wait for another */
     u64 full;     /* waits for which a map had no room */
-    u64 no_stack; /* waits whose stack was not stored */
+    u64 no_stack; /* stacks that were not stored */
 };
 
 struct {
@@ -150,6 +154,7 @@ SEC("tp_btf/contention_begin") int contention_begin_btf(const u64 *ctx)
     describe(&wait.key, lock, task);
     wait.key.flags = flags;
     wait.key.node = get_numa_node_id();
+    wait.key.owner_stack = -1;
     wait.key.stack = get_stackid((void *)ctx, &kernel_stacks, 0);
     if (wait.key.stack < 0) {
         fact->no_stack++;
@@ -163,6 +168,27 @@ SEC("tp_btf/contention_begin") int contention_begin_btf(const u64 *ctx)
     } else if (map_update(&waits, &pid, &wait, UPDATE_ANY)) {
         fact->full++;
     }
+    return 0;
+}
+
+SEC("tp_btf/sched_waking") int sched_waking_btf(const u64 *ctx)
+{
+    u32 pid = ((struct task_struct *)ctx[0])->pid;
+    struct facts *fact = facts_here();
+    struct wait *wait;
+
+    if (!control.is_open || !fact)
+        return 0;
+    wait = map_lookup(&waits, &pid);
+    if (!wait || wait->key.is_released)
+        return 0;
+    wait->key.is_released = 1;
+    wait->key.owner_stack = get_stackid((void *)ctx, &kernel_stacks, 0);
+    if (wait->key.owner_stack < 0) {
+        fact->no_stack++;
+        wait->key.owner_stack = -1;
+    }
+    read_comm(wait->key.owner, get_current_task_btf());
     return 0;
 }
 

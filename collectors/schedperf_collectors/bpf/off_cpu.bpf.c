@@ -125,11 +125,6 @@ INLINE u32 state_of(struct task_struct *task)
     return READ(false, before, state);
 }
 
-INLINE void read_comm(char *comm, struct task_struct *task)
-{
-    read_kernel(comm, COMM_BYTES, __builtin_preserve_access_index(&task->comm));
-}
-
 /* What is left of the slice of a task that has run since prev_sum_exec_runtime (Linux 6.6). */
 INLINE u64 slice_left(struct facts *fact, struct task_struct *task)
 {

@@ -40,6 +40,7 @@ from schedperf_collectors.bpf.workload import (
     lost_of,
     merge_rows,
 )
+from schedperf_collectors.perf_header import text_until_nul
 from schedperf_collectors.plugin import Capture
 
 # What off_cpu.bpf.c counts.
@@ -98,7 +99,7 @@ def _describe(programs: WorkloadPrograms, stacks: Stacks, counted: int) -> dict[
                 "kernel": stacks.kernel(kernel),
                 "user": stacks.user(user),
                 "call": call if call >= 0 else None,
-                "who": who.partition(b"\0")[0].decode("utf-8", "replace") if knows_who else None,
+                "who": text_until_nul(who) if knows_who else None,
                 **describe_durations(content[BEFORE.size : BEFORE.size + DURATIONS.size]),
                 "runnable_ns": runnable_ns,
                 "slice_left_ns": slice_left_ns if facts["knows_slice"] else None,

@@ -97,6 +97,11 @@ INLINE bool is_own(struct task_struct *task)
     return false;
 }
 
+INLINE void read_comm(char *comm, struct task_struct *task)
+{
+    read_kernel(comm, COMM_BYTES, __builtin_preserve_access_index(&task->comm));
+}
+
 #define KERNEL_FRAMES 40
 #define USER_FRAMES 32
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Report waits for locks of the kernel: by lock, by node and by the functions that wait."""
+"""Report waits for locks of the kernel: by lock, node, waiting functions and releasing ones."""
 
 from collections.abc import Iterator
 
@@ -42,19 +42,20 @@ def _state(comparison: Comparison) -> State | None:
     state=_state,
 )
 def locks(comparison: Comparison) -> Iterator[Block]:
-    """Show the waits for locks of each workload and point: locks first, then their stacks."""
+    """Show the waits for locks of each workload and point: locks, then their stacks and owners."""
     data = record_of(comparison, Locks)
     if isinstance(data, Text):
         yield data
         return
-    of_locks = [row for row in data.rows if not row.functions]
+    of_locks = [row for row in data.rows if row.is_whole]
     yield from lead(of_locks, _name)
     yield Text(text="; ".join(map(_describe_side, data.sides)), tone="muted")
     yield from describe_probes(data.sides)
     for _, subject, rows in by_subject(data.rows):
         for title, chosen in (
-            ("waits for locks", [row for row in rows if not row.functions]),
+            ("waits for locks", [row for row in rows if row.is_whole]),
             ("waits by function", [row for row in rows if row.functions]),
+            ("waits by owner", [row for row in rows if row.released_in]),
         ):
             if chosen:
                 yield from RATES.blocks(titled(subject, title), gather_twins(chosen), MOST_ROWS)
@@ -70,7 +71,7 @@ def _describe_side(side: LocksSide) -> str:
 
 
 def _is_lower_better(row: LockRow) -> bool:
-    return not row.functions
+    return row.is_whole
 
 
 def _name(row: LockRow) -> str:
@@ -81,6 +82,8 @@ def _name(row: LockRow) -> str:
         functions = row.functions[1:] if row.named_by == "caller" else row.functions
         path = " < ".join(functions[:MOST_FUNCTIONS])
         lock = f"{lock} < {path}" if path else lock
+    if row.released_in:
+        lock = f"{lock} until {row.owner} in {row.released_in}()"
     node = "" if row.node is None else f" on node {row.node}"
     return f"{lock}{node}: {row.field}"
 
@@ -89,6 +92,8 @@ def _about(row: LockRow) -> str:
     parts = [] if not row.lock else [NAMED_BY[row.named_by]]
     if row.functions:
         parts.append(f"waiting stack: {' < '.join(row.functions)}")
+    if row.released_in:
+        parts.append(f"waits that ended when {row.owner} released the lock in {row.released_in}()")
     return "; ".join(parts)
 
 

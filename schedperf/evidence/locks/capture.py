@@ -5,8 +5,9 @@
 
     {"schema": "schedperf/bpf_locks/1", "seconds": 1.2, "programs": {…},
      "frames": [["rwsem_down_write_slowpath", null], …], "stacks": [[0, 3, 7], …],
-     "rows": [{"lock": null, "flags": 4, "node": 0, "stack": 0, "count": 17, "ns": 185000,
-               "max_ns": 97310, "bins": [[40, 17]]}, …],
+     "rows": [{"lock": null, "flags": 4, "node": 0, "stack": 0, "owner": "hackbench",
+               "owner_stack": 4, "count": 17, "ns": 185000, "max_ns": 97310,
+               "bins": [[40, 17]]}, …],
      "lost": {}, "notes": []}
 
 A lock has the name of its variable if it is static, and that of its class if the kernel or the
@@ -63,6 +64,8 @@ _CLASSES: Mapping[str, str] = {
         "wait_queue_head->lock",
     ),
 }  # fmt: skip
+# Functions that wake a task, and programs at the tracepoint.
+_OF_WAKING = re.compile(r"(default_)?try_to_wake_up|wake_up_|swake_up|bpf_|__bpf_|__traceiter_")
 UNKNOWN = "unknown"
 
 
@@ -74,15 +77,24 @@ class Lock(NamedTuple):
     type: LockType
 
 
+class Owner(NamedTuple):
+    """Who released a lock: a command, and the function that released it."""
+
+    command: str
+    function: str
+
+
 class Wait(Struct, frozen=True, kw_only=True):
     """Waits for one lock with one stack.
 
     :param functions: the waiting functions without those of the lock, innermost first
+    :param owner: None if nobody woke the task
     """
 
     lock: Lock
     node: int
     functions: tuple[str, ...]
+    owner: Owner | None
     durations: Durations
 
 
@@ -105,6 +117,8 @@ class _Row(DurationsRow, frozen=True, kw_only=True):
     flags: Annotated[int, Meta(ge=0, le=MOST_FLAGS)]
     node: Annotated[int, Meta(ge=0, lt=MOST_NODES)]
     stack: Index | None
+    owner: Name | None = None
+    owner_stack: Index | None = None
 
 
 class _Document(StacksDocument, frozen=True, kw_only=True):
@@ -117,7 +131,7 @@ class _Document(StacksDocument, frozen=True, kw_only=True):
         :raises ValueError: an index is too large
         """
         super().__post_init__()
-        self.check_stacks([row.stack for row in self.rows])
+        self.check_stacks([each for row in self.rows for each in (row.stack, row.owner_stack)])
 
 
 def parse_locks(content: bytes, label: str) -> LocksCapture:
@@ -130,20 +144,24 @@ def parse_locks(content: bytes, label: str) -> LocksCapture:
     table = document.table()
     return LocksCapture(
         seconds=document.seconds,
-        waits=tuple(_wait(row, table.stack(row.stack)) for row in document.rows),
+        waits=tuple(
+            _wait(row, table.stack(row.stack), table.stack(row.owner_stack))
+            for row in document.rows
+        ),
         lost={what: count for what, count in document.lost.items() if count},
         costs=document.costs,
         notes=tuple(map(str, document.notes)),
     )
 
 
-def _wait(row: _Row, stack: Stack | None) -> Wait:
+def _wait(row: _Row, stack: Stack | None, owner: Stack | None) -> Wait:
     functions = functions_of(stack or ())
     name, named_by = _name(row.lock, functions)
     return Wait(
         lock=Lock(name, named_by, type_of(row.flags)),
         node=row.node,
         functions=functions,
+        owner=None if row.owner is None else Owner(row.owner, _releasing_function(owner or ())),
         durations=Durations.of(row),
     )
 
@@ -153,6 +171,12 @@ def functions_of(stack: Stack) -> tuple[str, ...]:
     names = [frame.function or UNKNOWN for frame in stack]
     start = next((i for i, name in enumerate(names) if not _OF_LOCKS.match(name)), 0)
     return tuple(names[start:])
+
+
+def _releasing_function(stack: Stack) -> str:
+    names = (frame.function or UNKNOWN for frame in stack)
+    outside = (name for name in names if not (_OF_LOCKS.match(name) or _OF_WAKING.match(name)))
+    return next(outside, UNKNOWN)
 
 
 def _name(lock: str | None, functions: Sequence[str]) -> tuple[str, NamedBy]:

@@ -34,7 +34,7 @@ def locks(record: Locks) -> Iterator[Finding]:
     """Yield one finding per lock whose wait time changed, the largest differences first."""
     waits = [row for row in record.rows if row.field == "wait time" and row.node is None]
     for rows in of_points(waits):
-        of_locks = [row for row in rows if row.lock and not row.functions]
+        of_locks = [row for row in rows if row.lock and row.is_whole]
         for row in largest_changes(of_locks, LEAST_PART):
             yield _describe(row, rows)
 
@@ -46,7 +46,7 @@ def _describe(row: LockRow, rows: Sequence[LockRow]) -> Finding:
         section="locks",
         clause=f"waits for {name_of(row)}: {describe_times(row)}",
         change=describe_change(row),
-        details=_describe_stack(row, rows),
+        details=f"{_describe_stack(row, rows)}{_describe_owner(row, rows)}",
         metric=f"wait time for {name_of(row)}",
         better="lower",
     )
@@ -60,15 +60,18 @@ def name_of(row: LockRow) -> str:
 
 
 def _describe_stack(row: LockRow, rows: Sequence[LockRow]) -> str:
-    stacks = [
-        each
-        for each in rows
-        if each.functions
-        and (each.lock, each.named_by, each.type) == (row.lock, row.named_by, row.type)
-    ]
+    stacks = [each for each in rows if each.functions and each.of_lock == row.of_lock]
     if not stacks:
         return ""
     most = max(stacks, key=difference)
     functions = most.functions[1:] if row.named_by == "caller" else most.functions
     shown = [name for name in functions if name][:MOST_FUNCTIONS]
     return f"; most of it below {' < '.join(shown)}" if shown else ""
+
+
+def _describe_owner(row: LockRow, rows: Sequence[LockRow]) -> str:
+    owners = [each for each in rows if each.released_in and each.of_lock == row.of_lock]
+    if not owners:
+        return ""
+    most = max(owners, key=difference)
+    return f"; the largest part until {most.owner} released it in {most.released_in}()"

@@ -28,7 +28,7 @@ class LocksSide(ProbedSide, frozen=True, kw_only=True):
 
 
 class LockRow(RateRow, frozen=True, kw_only=True):
-    """The waits for one lock, or those of one stack for it: number, time or 99th percentile."""
+    """The waits for one lock, of one stack or until one owner: number, time or 99th percentile."""
 
     lock: Annotated[str, "name of the lock; empty: all locks"]
     named_by: Annotated[
@@ -43,17 +43,30 @@ class LockRow(RateRow, frozen=True, kw_only=True):
         "functions of the waiting stack, innermost first, without those of the lock; empty: all "
         "stacks",
     ]
+    owner: Annotated[str, "command of the task that released the lock; empty: all"]
+    released_in: Annotated[str, "function that released the lock; empty: all"]
     field: Field
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """Key of the row: side, workload, point, lock, node, stack and field."""
+        """Key of the row: side, workload, point, lock, node, stack, owner and field."""
         return self.side, self.workload, self.point, *self.subject, self.field
 
     @property
     def subject(self) -> tuple[Hashable, ...]:
-        """The lock, node and stack whose waits these are."""
-        return self.lock, self.named_by, self.type, self.node, self.functions
+        """The lock, node, stack and owner whose waits these are."""
+        owner = self.owner, self.released_in
+        return self.lock, self.named_by, self.type, self.node, self.functions, *owner
+
+    @property
+    def of_lock(self) -> tuple[Hashable, ...]:
+        """The lock."""
+        return self.lock, self.named_by, self.type
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are the waits for a lock with any stack and owner."""
+        return not (self.functions or self.released_in)
 
     @property
     def statistic(self) -> str:

@@ -2,7 +2,8 @@
 """Compare the waits for locks of base and new: number, time and 99th percentile, by lock and stack.
 
 Waits are divided by the operations of the run, and by its time. The locks with the longest waits
-have rows of their own, and so have the stacks that wait longest for each of them.
+have rows of their own, and so have the stacks that wait longest for each of them, and the owners
+that they wait for.
 """
 
 from collections import Counter
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.locks.capture import Lock, LocksCapture, Wait, parse_locks
+from schedperf.evidence.locks.capture import Lock, LocksCapture, Owner, Wait, parse_locks
 from schedperf.evidence.locks.record import Field, LockRow, Locks, LocksSide
 from schedperf.inputs.bundle.open import Run
 from schedperf.inputs.side import Side
@@ -23,9 +24,9 @@ from schedperf.stats.counted.sums import ComparedSum, Sums, compare_with_first, 
 
 FOLDER = "bpf_locks"
 LARGEST_BYTES = 64 << 20
-# Locks with rows of their own, and stacks of each, per point; a lock has at least this part of all
-# wait time, because each row makes the correction for multiple testing stricter.
-MOST_LOCKS, MOST_STACKS = 15, 2
+# Locks with rows of their own, and stacks and owners of each, per point; a lock has at least this
+# part of all wait time, because each row makes the correction for multiple testing stricter.
+MOST_LOCKS, MOST_STACKS, MOST_OWNERS = 15, 2, 2
 LEAST_PART = 0.005
 P99 = 0.99
 ALL = Lock("", "symbol", "other")
@@ -38,11 +39,13 @@ class Subject(NamedTuple):
 
     :param node: None for all nodes
     :param functions: () for all stacks
+    :param owner: None for all
     """
 
     lock: Lock
     node: int | None = None
     functions: tuple[str, ...] = ()
+    owner: Owner | None = None
 
 
 class Key(NamedTuple):
@@ -91,20 +94,22 @@ def analyse_sides(sides: Sequence[SideOf[LocksCapture]]) -> Locks:
 
 
 def _choose(sides: Sequence[SideOf[LocksCapture]]) -> Mapping[Point, frozenset[Subject]]:
-    """Return the subjects of each point: all locks, the longest waits, their nodes and stacks."""
+    """Return the subjects of each point: all locks, the longest waits, their parts."""
     by_lock = largest(tuple(side.having(_ns_of_locks) for side in sides), MOST_LOCKS, LEAST_PART)
-    by_stack = largest(tuple(side.having(_ns_of_stacks) for side in sides), 1 << 20)
+    parts = largest(tuple(side.having(_ns_of_parts) for side in sides), 1 << 20)
     nodes = {wait.node for side in sides for run in side.runs for wait in run.content.waits}
     chosen: dict[Point, frozenset[Subject]] = {}
     for point, chosen_locks in by_lock.items():
         subjects = [Subject(ALL), *map(Subject, chosen_locks)]
         if len(nodes) > 1:
             subjects += [Subject(lock, node) for lock in (ALL, *chosen_locks) for node in nodes]
-        stacks: Counter[Lock] = Counter()
-        for lock, functions in by_stack[point]:
-            if lock in chosen_locks and functions and stacks[lock] < MOST_STACKS:
-                stacks[lock] += 1
-                subjects.append(Subject(lock, None, functions))
+        numbers: Counter[tuple[Lock, bool]] = Counter()
+        for part in parts[point]:
+            kind = part.lock, part.owner is not None
+            most = MOST_STACKS if part.owner is None else MOST_OWNERS
+            if part.lock in chosen_locks and numbers[kind] < most:
+                numbers[kind] += 1
+                subjects.append(part)
         chosen[point] = frozenset(subjects)
     return chosen
 
@@ -116,12 +121,20 @@ def _ns_of_locks(run: Captured[LocksCapture]) -> Mapping[Lock, float]:
     return ns
 
 
-def _ns_of_stacks(run: Captured[LocksCapture]) -> Mapping[tuple[Lock, tuple[str, ...]], float]:
-    ns: dict[tuple[Lock, tuple[str, ...]], float] = {}
+def _ns_of_parts(run: Captured[LocksCapture]) -> Mapping[Subject, float]:
+    ns: dict[Subject, float] = {}
     for wait in run.content.waits:
-        key = wait.lock, wait.functions
-        ns[key] = ns.get(key, 0.0) + wait.durations.ns
+        for part in _parts_of(wait):
+            ns[part] = ns.get(part, 0.0) + wait.durations.ns
     return ns
+
+
+def _parts_of(wait: Wait) -> Iterator[Subject]:
+    """Yield the stack and the owner of a wait, as far as they are known."""
+    if wait.functions:
+        yield Subject(wait.lock, functions=wait.functions)
+    if wait.owner is not None:
+        yield Subject(wait.lock, owner=wait.owner)
 
 
 def _sums(run: Captured[LocksCapture], chosen: frozenset[Subject]) -> Sums[Key]:
@@ -136,7 +149,7 @@ def _sums(run: Captured[LocksCapture], chosen: frozenset[Subject]) -> Sums[Key]:
         sums[Key(subject, "wait time")] = Measure(durations.ns * NANOSECOND_S, "s")
         sums[Key(subject, "waits")] = Measure(float(durations.count), "1")
         p99_ns = durations.quantile_ns(P99)
-        if p99_ns is not None and not subject.functions:
+        if p99_ns is not None and not subject.functions and subject.owner is None:
             statistics[Key(subject, "p99")] = Measure(p99_ns * NANOSECOND_S, "s")
     return Sums(seconds=run.content.seconds, sums=sums, statistics=statistics)
 
@@ -146,7 +159,7 @@ def _subjects_of(wait: Wait) -> Iterator[Subject]:
     yield Subject(ALL, wait.node)
     yield Subject(wait.lock)
     yield Subject(wait.lock, wait.node)
-    yield Subject(wait.lock, None, wait.functions)
+    yield from _parts_of(wait)
 
 
 def _row(compared: ComparedSum[Key]) -> LockRow:
@@ -157,16 +170,19 @@ def _row(compared: ComparedSum[Key]) -> LockRow:
         type=None if subject.lock == ALL else subject.lock.type,
         node=subject.node,
         functions=subject.functions,
+        owner="" if subject.owner is None else subject.owner.command,
+        released_in="" if subject.owner is None else subject.owner.function,
         field=field,
         **compared.as_fields(),
     )
 
 
-def _order(key: Key, size: float) -> tuple[bool, bool, bool, str, float]:
-    # All locks first, then locks, nodes and stacks; of each, the largest first.
+def _order(key: Key, size: float) -> tuple[bool, bool, bool, bool, str, float]:
+    # All locks first, then locks, nodes, stacks and owners; of each, the largest first.
     subject = key.subject
     fields = ("wait time", "waits", "p99")
     return (
+        subject.owner is not None,
         bool(subject.functions),
         subject.node is not None,
         subject.lock != ALL,

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.locks.capture import Lock, LocksCapture, functions_of, parse_locks, type_of
+from schedperf.evidence.locks.capture import (
+    Lock,
+    LocksCapture,
+    Owner,
+    functions_of,
+    parse_locks,
+    type_of,
+)
 from schedperf.model.errors import BundleError
 from schedperf.runs.stacks import Frame
 from tests.stack_documents import locks_document
@@ -29,12 +36,25 @@ def test_locks_are_named_by_symbol_class_or_caller() -> None:
     ]
     assert found.waits[0].functions[:2] == ("fdget_pos", "ksys_read")
     assert found.waits[0].durations.count == 100
+    assert [wait.owner for wait in found.waits] == [Owner("reader", "ksys_read"), None, None, None]
     assert found.lost == {"calls": 3}
 
 
 def test_a_wait_without_a_stack_has_an_unknown_lock() -> None:
     [wait] = parse({**DOCUMENT, "rows": [{**ROW, "stack": None}]}).waits
     assert (wait.lock.name, wait.functions) == ("unknown", ())
+
+
+def test_an_owner_without_a_stack_has_an_unknown_function() -> None:
+    [wait] = parse({**DOCUMENT, "rows": [{**ROW, "owner_stack": None}]}).waits
+    assert wait.owner == Owner("reader", "unknown")
+    [of_waking] = parse({**DOCUMENT, "frames": [["wake_up_q", None]] * 99, "rows": [ROW]}).waits
+    assert of_waking.owner == Owner("reader", "unknown")
+
+
+def test_a_document_without_owners_has_none() -> None:
+    row = {name: value for name, value in ROW.items() if not name.startswith("owner")}
+    assert parse({**DOCUMENT, "rows": [row]}).waits[0].owner is None
 
 
 def test_a_stack_of_lock_functions_only_is_kept() -> None:
@@ -55,6 +75,8 @@ def test_every_combination_of_flags_has_a_type(flags: int) -> None:
         ({"rows": {}}, "rows"),
         ({"rows": [{**ROW, "stack": 99}]}, "unknown stack"),
         ({"rows": [{**ROW, "stack": -1}]}, "stack"),
+        ({"rows": [{**ROW, "owner_stack": 99}]}, "unknown stack"),
+        ({"rows": [{**ROW, "owner": 7}]}, "owner"),
         ({"rows": [{**ROW, "flags": 64}]}, "flags"),
         ({"rows": [{**ROW, "node": 1 << 20}]}, "node"),
         ({"rows": [{**ROW, "bins": [[256, 1]]}]}, "bins"),

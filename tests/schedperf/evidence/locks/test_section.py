@@ -32,14 +32,14 @@ def rows_of(record: Locks, **wanted: object) -> list[LockRow]:
 def test_waits_are_compared_per_operation_and_per_second() -> None:
     record = compare(runs(10), runs(30))
     [row] = rows_of(
-        record, lock="fdget_pos", field="wait time", basis="operation", node=None, functions=()
+        record, lock="fdget_pos", field="wait time", basis="operation", node=None, is_whole=True
     )
     assert row.base == pytest.approx(1e-6, rel=0.02)
     assert row.ratio == pytest.approx(3.0, rel=0.02)
     assert row.changed
     assert (row.unit, row.named_by, row.type) == ("s/message", "caller", "mutex")
     [count] = rows_of(
-        record, lock="fdget_pos", field="waits", basis="time", node=None, functions=()
+        record, lock="fdget_pos", field="waits", basis="time", node=None, is_whole=True
     )
     assert count.base == pytest.approx(50.0, rel=0.02)
     assert not count.changed
@@ -65,7 +65,7 @@ def test_a_lock_that_one_side_never_waited_for_has_the_value_0() -> None:
     without = [{**each, "rows": each["rows"][1:]} for each in runs(10)]
     record = compare(without, runs(10))
     [row] = rows_of(
-        record, lock="fdget_pos", field="wait time", basis="operation", node=None, functions=()
+        record, lock="fdget_pos", field="wait time", basis="operation", node=None, is_whole=True
     )
     assert (row.base, row.ratio, row.changed) == (0.0, None, True)
     assert [found.value for found in find_locks(record)] == [None]
@@ -81,8 +81,21 @@ def test_the_finding_names_the_lock_and_the_functions_that_wait() -> None:
     [found] = find_locks(compare(runs(10), runs(30)))
     assert found.clause.startswith("waits for a mutex in fdget_pos(): 0.9998 us -> 3 us per ")
     assert found.details.startswith("; most of it below ksys_read < do_syscall_64")
+    assert found.details.endswith("; the largest part until reader released it in ksys_read()")
     assert found.better == "lower"
     assert found.value == pytest.approx(200, rel=0.02)
+
+
+def test_the_waits_until_an_owner_have_rows() -> None:
+    [row] = rows_of(
+        compare(runs(10), runs(30)), released_in="ksys_read", field="wait time", basis="operation"
+    )
+    assert (row.lock, row.owner, row.functions, row.is_whole) == ("fdget_pos", "reader", (), False)
+    assert row.ratio == pytest.approx(3.0, rel=0.02)
+    # A spinlock is released without a wakeup.
+    assert {each.lock for each in compare(runs(10), runs(10)).rows if each.released_in} == {
+        "fdget_pos"
+    }
 
 
 def test_equal_sides_have_no_finding() -> None:
