@@ -12,7 +12,11 @@ of a run use one connection. The metadata do not state which counters these are.
 collector asks twice without a pause during the run and after it: such a counter is then almost 0,
 and another one is not.
 
-``scx_stats.json``, only if a scheduler is loaded or its socket answers::
+``absent.json``, if no scheduler is loaded and no socket answers::
+
+    {"schema": "schedperf/scx_stats/1", "reason": "/var/run/scx/root/stats: no such file …"}
+
+``scx_stats.json`` otherwise::
 
     {"schema": "schedperf/scx_stats/1", "socket": "/var/run/scx/root/stats",
      "meta": {"Metrics": {…}},
@@ -199,6 +203,9 @@ def capture_scx_stats(system: System, capture: Capture) -> Generator[str, None, 
             yield BEGUN
             if _is_loaded(system):
                 _write(capture.folder, path, None, None, reason)
+            else:
+                absent = {"schema": SCHEMA, "reason": reason}
+                (capture.folder / "absent.json").write_text(json.dumps(absent) + "\n")
             return f"statistics of a sched_ext scheduler ({reason})"
         stack.callback(client.close)
         samples = Samples(client)

@@ -96,14 +96,14 @@ def counting() -> Answer:
 def record(
     root: Path, capture: Capture, during: Callable[[], None] = lambda: None
 ) -> tuple[Any, str | None]:
-    """Run the collector around a function; return what it wrote (None: nothing) and its hint."""
+    """Run the collector around a function; return what it wrote and its hint."""
     running = capture_scx_stats(System(root), capture)
     assert [next(running), next(running)] == [PREPARED, BEGUN]
     during()
     with pytest.raises(StopIteration) as ended:
         next(running)
-    written = capture.folder / "scx_stats.json"
-    content = json.loads(written.read_text()) if written.exists() else None
+    [written] = capture.folder.iterdir()
+    content = json.loads(written.read_text())
     return content, ended.value.value
 
 
@@ -143,13 +143,14 @@ def assert_in_time(event: threading.Event) -> None:
     assert event.wait(LONGEST_WAIT_S)
 
 
-def test_without_a_scheduler_there_is_no_file_and_a_reason(root: Path, capture: Capture) -> None:
+def test_without_a_scheduler_there_is_a_reason(root: Path, capture: Capture) -> None:
     content, hint = record(root, capture)
-    assert content is None
-    assert hint == (
-        "statistics of a sched_ext scheduler (/var/run/scx/root/stats: no such file or directory; "
-        "only schedulers of scx that are loaded have one)"
+    reason = (
+        "/var/run/scx/root/stats: no such file or directory; only schedulers of scx that are "
+        "loaded have one"
     )
+    assert content == {"schema": "schedperf/scx_stats/1", "reason": reason}
+    assert hint == f"statistics of a sched_ext scheduler ({reason})"
 
 
 def test_a_socket_without_a_scheduler_is_ignored(root: Path, capture: Capture) -> None:
@@ -157,7 +158,7 @@ def test_a_socket_without_a_scheduler_is_ignored(root: Path, capture: Capture) -
     with serving(root, counting()):
         pass
     content, hint = record(root, capture)
-    assert content is None
+    assert list(content) == ["schema", "reason"]
     assert "connection refused" in (hint or "")
 
 
@@ -185,7 +186,7 @@ def test_a_scheduler_that_does_not_listen_yet_is_awaited(root: Path, capture: Ca
 def test_a_file_in_the_place_of_the_socket_has_a_reason(root: Path, capture: Capture) -> None:
     (root / SOCKET[1:]).write_text("no socket")
     content, hint = record(root, capture)
-    assert content is None
+    assert list(content) == ["schema", "reason"]
     assert "/var/run/scx/root/stats: not a socket" in (hint or "")
 
 

@@ -80,7 +80,7 @@ class Sample(NamedTuple):
 
 
 class ScxCapture(Struct, frozen=True, kw_only=True):
-    """The samples of one run, the first before it and the last two after it.
+    """The samples of one run, the first before it and the last two after it; or none.
 
     :param left_out: samples during the run that were not taken
     """
@@ -104,11 +104,13 @@ class _File(Struct, frozen=True, kw_only=True):
 
 
 def read_scx_stats(side: Side, run: Run) -> ScxCapture:
-    """Read the samples of a run.
+    """Read the samples of a run; none if no scheduler was loaded.
 
-    :raises InputError: the capture is missing or damaged, or the scheduler did not answer
+    :raises InputError: the capture is damaged, or the scheduler did not answer
     """
     name = f"{run.folder}/{FOLDER}/{FILE}"
+    if side.bundle.size(name) is None:
+        return ScxCapture(samples=())
     where = f"{side.bundle.path}: {name}"
     return parse_scx_stats(side.bundle.read_captured(name, LARGEST_BYTES), where)
 

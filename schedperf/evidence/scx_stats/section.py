@@ -12,7 +12,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from schedperf.evidence import Absent, section
-from schedperf.evidence.scx_stats.capture import FOLDER, Field, ScxCapture, read_scx_stats
+from schedperf.evidence.scx_stats.capture import FILE, FOLDER, Field, ScxCapture, read_scx_stats
 from schedperf.evidence.scx_stats.measure import (
     Verdict,
     amounts_of,
@@ -49,7 +49,9 @@ _Verdicts = Mapping[Field, Verdict]
 
 def has_stats(side: Side) -> bool:
     """Return whether a run has statistics of a scheduler."""
-    return any(side.bundle.names(f"{run.folder}/{FOLDER}/") for run in side.bundle.runs)
+    return any(
+        side.bundle.size(f"{run.folder}/{FOLDER}/{FILE}") is not None for run in side.bundle.runs
+    )
 
 
 @section(ScxStats, applies=has_stats)
@@ -58,7 +60,10 @@ def scx_stats(sides: Sequence[Side]) -> ScxStats:
 
     :raises Absent: no side has statistics that can be read
     """
-    loaded = load_captured(sides, FOLDER, read_scx_stats)
+    loaded = [
+        side.with_runs(run for run in side.runs if run.content.samples)
+        for side in load_captured(sides, FOLDER, read_scx_stats)
+    ]
     notes = tuple(note for side in loaded for note in side.notes)
     if not any(side.runs for side in loaded):
         raise Absent(next(iter(notes), why_nothing(sides[0], FOLDER)))

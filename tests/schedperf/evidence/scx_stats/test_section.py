@@ -119,7 +119,8 @@ def test_without_metadata_nothing_is_compared(analyse: Analyse) -> None:
 
 
 def test_a_side_with_the_fair_class_is_shown_beside_the_other(analyse: Analyse) -> None:
-    data = analyse([{"time_s": 1.0}] * 4, runs(NEW))
+    absent = {"scx_stats/absent.json": '{"schema": "schedperf/scx_stats/1", "reason": "none"}'}
+    data = analyse([{"time_s": 1.0, "files": absent}] * 4, runs(NEW))
     assert data.rows == ()
     [direct] = [row for row in data.others if row.field == "nr_direct"]
     assert (direct.base, direct.unit, direct.reason) == (None, "1/s", "only new has it")
