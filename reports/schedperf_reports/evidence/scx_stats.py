@@ -56,6 +56,8 @@ def scx_stats(comparison: Comparison) -> Iterator[Block]:
         yield from RATES.blocks(subject, ordered, MOST_ROWS)
         yield from _drawings(data.histograms, key, subject)
     yield from _others(data.others)
+    if data.zeros:
+        yield Text(text=f"0 in all samples: {', '.join(data.zeros)}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
 
 

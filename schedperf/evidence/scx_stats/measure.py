@@ -32,10 +32,11 @@ LEAST_INCREASES = 8
 
 SKIPPED = "the scheduler marks it as no metric (_om_skip)"
 UNDESCRIBED = "the scheduler's metadata do not describe it"
-NO_NUMBER = "no number"
+NO_NUMBER = "a text or a list"
 NO_METRIC = "no metric: a timestamp or sequence number"
 _NOT_COMPARED = {"skipped": SKIPPED, "number": UNDESCRIBED, "other": NO_NUMBER}
 UNCLEAR = "a level or a count: too few counts to find out"
+ALWAYS_0 = "always 0"
 UNCLEAR_FLOAT = "the description does not say whether it is a share, a mean or a count"
 
 # Words of scx_layered, scx_rusty, scx_mitosis and scx_lavd.
@@ -68,10 +69,13 @@ def classify(field: Field, runs: Iterable[Sequence[Sample]]) -> Verdict:
         return Verdict(None, _NOT_COMPARED[field.form])
     if _NO_METRIC.search(field.meaning):
         return Verdict(None, NO_METRIC)
+    pairs = [pair for run in runs for pair in _pairs(field, run)]
+    if pairs and not any(pair.before or pair.after for pair in pairs):
+        return Verdict(None, ALWAYS_0)
     if field.form == "float":
         is_level = _LEVEL.search(field.meaning)
         return Verdict("level") if is_level else Verdict(None, UNCLEAR_FLOAT)
-    return _classify_integer(field, [_pairs(field, run) for run in runs])
+    return _classify_integer(pairs, is_histogram=field.form == "histogram")
 
 
 class _Pair(NamedTuple):
@@ -91,13 +95,11 @@ def _size(value: Value) -> float | None:
     return sum(value) if isinstance(value, tuple) else value
 
 
-def _classify_integer(field: Field, runs: Sequence[Sequence[_Pair]]) -> Verdict:
-    pairs = [pair for run in runs for pair in run]
+def _classify_integer(pairs: Sequence[_Pair], *, is_histogram: bool) -> Verdict:
     increases = sum(pair.after > pair.before for pair in pairs)
     decreases = sum(pair.after < pair.before for pair in pairs)
     first = sum(pair.before for pair in pairs if pair.is_again)
     second = sum(pair.after for pair in pairs if pair.is_again)
-    is_histogram = field.form == "histogram"
     if not increases and not decreases:
         return Verdict("level") if first and not is_histogram else Verdict(None, UNCLEAR)
     if not decreases:

@@ -83,4 +83,5 @@ class ScxStats(SectionData, frozen=True, kw_only=True):
     ]
     histograms: tuple[ScxHistogram, ...]
     others: tuple[ScxOther, ...]
+    zeros: Annotated[tuple[str, ...], "fields that are 0 in all samples; not in `others`"]
     notes: tuple[str, ...]

@@ -14,6 +14,7 @@ from msgspec import Struct
 from schedperf.evidence import Absent, section
 from schedperf.evidence.scx_stats.capture import FILE, FOLDER, Field, ScxCapture, read_scx_stats
 from schedperf.evidence.scx_stats.measure import (
+    ALWAYS_0,
     Verdict,
     amounts_of,
     classify_all,
@@ -74,6 +75,9 @@ def scx_stats(sides: Sequence[Side]) -> ScxStats:
         rows=tuple(row for new in others for row in _compare(base, new, verdicts)),
         histograms=tuple(row for new in others for row in _histograms(base, new, verdicts)),
         others=tuple(row for new in others for row in _informational(base, new, verdicts)),
+        zeros=tuple(
+            field.name for field, verdict in verdicts.items() if verdict.reason == ALWAYS_0
+        ),
         notes=notes,
     )
 
@@ -200,7 +204,7 @@ def _informational(base: _Runs, new: _Runs, verdicts: _Verdicts) -> Iterator[Scx
             reason = verdicts[field].reason or _why_alone(field, before, after, new.name)
             if field.form == "histogram" and field in before and field in after:
                 reason = reason or _why_no_histogram(field, verdicts, of_base[at], of_new[at])
-            if reason:
+            if reason and reason != ALWAYS_0:
                 known = [side[field] for side in (before, after) if field in side]
                 yield ScxOther(
                     side=new.name,

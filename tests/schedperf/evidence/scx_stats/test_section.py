@@ -10,6 +10,7 @@ from schedperf.evidence import Absent
 from schedperf.evidence.scx_stats.capture import Field, parse_scx_stats
 from schedperf.evidence.scx_stats.findings import MOST_FINDINGS, scx_stats_changes
 from schedperf.evidence.scx_stats.measure import (
+    ALWAYS_0,
     NO_METRIC,
     NO_NUMBER,
     SKIPPED,
@@ -184,7 +185,6 @@ def integers(*values_of_runs: tuple[float, ...]) -> Any:
         ((2, 2, 2, 2, 2), "level"),
         # Neither 0 nor the same.
         ((5, 100, 30, 100, 30), None),
-        ((0, 0, 0, 0, 0), None),
         # scx_lavd counts since its own last period, whenever it is asked.
         ((500, 700, 690, 300, 310), "level"),
     ],
@@ -192,6 +192,13 @@ def integers(*values_of_runs: tuple[float, ...]) -> Any:
 def test_what_an_integer_is(values: tuple[float, ...], kind: str | None) -> None:
     verdict = integers(values)
     assert verdict == (kind, "" if kind else UNCLEAR)
+
+
+def test_what_is_always_0_is_listed_by_name(analyse: Analyse) -> None:
+    assert integers((0, 0, 0, 0, 0)).reason == ALWAYS_0
+    data = analyse(runs(BASE, waits=(0, 0)), runs(NEW, waits=(0, 0)))
+    assert data.zeros == ("layers.batch.runq_lat_hist",)
+    assert "layers.batch.runq_lat_hist" not in reasons(data)
 
 
 def test_what_never_decreases_is_a_total() -> None:
