@@ -29,6 +29,7 @@ from .evidence.profile.record import Profile as Profile
 from .evidence.realtime.record import Realtime as Realtime
 from .evidence.sched_ext.record import SchedExt as SchedExt
 from .evidence.schedstat.record import Schedstat as Schedstat
+from .evidence.scx_stats.record import ScxStats as ScxStats
 from .evidence.system.record import SystemCounters as SystemCounters
 from .evidence.wakeup_latency.record import WakeupLatency as WakeupLatency
 from .history.questions.history import History as History

@@ -158,6 +158,8 @@ CASES = (
     comparison("realtime-unequal", evidence.realtime_unequal),
     comparison("system-counters", evidence.system_counters),
     comparison("sched-ext", evidence.sched_ext),
+    comparison("scx-stats", evidence.scx_stats),
+    comparison("scx-stats-alone", evidence.scx_stats_alone),
     several("account", evidence.account, "base.tar new.tar"),
     several("sampled-account", evidence.sampled_account, "base.tar new.tar"),
     several("waits", evidence.waits, "base.tar new.tar"),

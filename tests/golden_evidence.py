@@ -45,6 +45,7 @@ from tests.schedperf.evidence.realtime.conftest import tail_runs
 from tests.schedperf.evidence.sched_ext.records import EJECTED, FAIR, LAVD, LOADED
 from tests.schedperf.evidence.sched_ext.records import run as run_of_scheduler
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
+from tests.schedperf.evidence.scx_stats.records import run_of as run_with_stats
 from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
 from tests.schedperf.evidence.wakeup_latency.conftest import US, WAKEUPS, waits_row, with_tail
 from tests.stack_documents import blocking_document, locks_document, preemption_document
@@ -442,6 +443,36 @@ def sched_ext(folder: Path) -> None:
             runs=[{**run, **capture} for run, capture in zip(runs, captures, strict=True)],
             manifest={"service": "scx_lavd --performance" if side == "new" else None},
         )
+
+
+def with_scheduler(run: Json, *, time_s: float) -> Json:
+    return {**LAVD, "time_s": time_s, "files": {**LAVD["files"], **run["files"]}}
+
+
+def scx_stats(folder: Path) -> None:
+    """Write statistics of two builds of a scheduler; one run of the new one has none."""
+
+    def runs(direct: float, util: float, waits: Sequence[int], shift: int) -> Runs:
+        captures = (
+            run_with_stats(
+                2.0, direct=direct * NOISE[place + shift], util=util * NOISE[place], waits=waits
+            )
+            for place in range(6)
+        )
+        return [with_scheduler(each, time_s=0.6 * NOISE[at]) for at, each in enumerate(captures)]
+
+    without = {"samples": [], "failure": "no answer within 5 s"}
+    lost = run_with_stats(2.0, direct=1.0, changed=without)
+    base = runs(1000.0, 40.0, (0, 6, 3, 1), 0)
+    new = [*runs(1400.0, 48.0, (0, 2, 5, 3), 1), with_scheduler(lost, time_s=0.6)]
+    write_sides(folder, base, new)
+
+
+def scx_stats_alone(folder: Path) -> None:
+    """Write the fair class against a scheduler with statistics."""
+    new = [run_with_stats(2.0, direct=1000.0 * NOISE[place]) for place in range(6)]
+    fair = [{**run, **FAIR} for run in clean(0.6, 6)]
+    write_sides(folder, fair, [with_scheduler(each, time_s=0.6) for each in new])
 
 
 def counters(folder: Path) -> None:

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""sched_ext in a real kernel: a scheduler is loaded for its runs, and ejected ones are discarded.
-
-The kernels of Debian 12 and 13 have no CONFIG_SCHED_CLASS_EXT; those of Debian's backports and
-unstable have it. SCHEDPERF_SCHED_EXT_KERNEL names the image of one, below boot/ of a directory into
-which its packages are unpacked.
-"""
+"""sched_ext in a real kernel: a scheduler is loaded for its runs; ejected ones are discarded."""
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,20 +9,12 @@ from typing import Any
 
 import pytest
 
-from schedperf.commands._recorder import system_python
-from schedperf.commands._zipapp import build_zipapp
 from schedperf.compare.bundles import compare_bundles
 from schedperf.inputs.bundle.open import Bundle, open_bundle
-from schedperf.lab.vm.guest import GuestFailed, Hypervisor, boot
-from schedperf.lab.vm.images import read_kernel
-from schedperf.lab.vm.machine import make_machine, total_memory
-from schedperf.lab.vm.script import PREPARE
 from schedperf.model.comparison import Comparison
-from tests.end_to_end.conftest import LONGEST_STEP_S
+from tests.end_to_end.sched_ext_guest import find_kernel, run_in_guest
 
-VARIABLE = "SCHEDPERF_SCHED_EXT_KERNEL"
 SOURCES = Path(__file__).parent.parent / "data" / "sched_ext"
-ATTEMPTS = 2
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group("guests-2")]
 
@@ -50,19 +35,8 @@ fi
 hackbench -l 20 -g 1
 """
 RUN = """\
-exec 9>/mnt/events
-exec >/mnt/log 2>&1
-tell() { echo "{\\"event\\": \\"$1\\"}" >&9; }
-trap 'echo $? >/mnt/status' EXIT
-set -eu
-tell booted
-while sleep 10; do tell alive; done &
-PREPARE
-export TMPDIR=/run/schedperf
-mkdir $TMPDIR
-cp /mnt/recorder /mnt/workload /mnt/scx_* $TMPDIR
-cp /bin/sleep $TMPDIR/stall-me
-cd $TMPDIR
+cp /mnt/workload /mnt/scx_* .
+cp /bin/sleep stall-me
 touch count
 PYTHON -I recorder ab --events 9 -o scx --service fifo=./scx_fifo -n 4 --warmup 0 \\
     --with sched_ext -- sh workload
@@ -74,45 +48,15 @@ cp *.tar /mnt/
 @pytest.fixture(scope="module")
 def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Boot a guest that records both sides; return what it brought."""
-    image = os.environ.get(VARIABLE)
-    if image is None:
-        pytest.skip(f"needs a kernel with CONFIG_SCHED_CLASS_EXT=y; set {VARIABLE} to its image")
-    for program in ("bpftool", "clang", "hackbench", "vng"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is missing")
-    kernel = read_kernel("scx", Path(image), None, Path("/lib/modules"))
+    image = find_kernel("bpftool", "clang")
     folder = tmp_path_factory.mktemp("sched-ext")
-    shutil.copyfile(kernel.image, folder / "image")
-    if kernel.modules is not None:
-        (folder / "lib" / "modules").mkdir(parents=True)
-        (folder / "lib" / "modules" / kernel.release).symlink_to(kernel.modules.resolve())
-    share = folder / "share"
-    share.mkdir()
-    text = RUN.replace("PYTHON ", f"{system_python()} ").replace("PREPARE\n", PREPARE)
-    (share / "run").write_text(text)
-    (share / "workload").write_text(WORKLOAD)
-    (share / "recorder").write_bytes(build_zipapp())
-    shutil.copy(SOURCES / "scx_fifo", share)
+    workload, program = folder / "workload", folder / "scx_fifo.bpf.o"
+    workload.write_text(WORKLOAD)
     subprocess.run(
-        ["clang", "-target", "bpf", "-O2", "-g", "-c", SOURCES / "scx_fifo.bpf.c", "-o",
-         share / "scx_fifo.bpf.o"],
+        ["clang", "-target", "bpf", "-O2", "-g", "-c", SOURCES / "scx_fifo.bpf.c", "-o", program],
         check=True,
-    )  # fmt: skip
-    hypervisor = Hypervisor(
-        vng=shutil.which("vng") or "vng",
-        machine=make_machine(2, 1, 1, "2G", total_memory()),
-        is_kvm=False,
-        kernel_arguments="",
-        silence_s=LONGEST_STEP_S,
     )
-    for attempt in range(ATTEMPTS):
-        try:
-            boot(hypervisor, folder / "image", share, lambda _: None, is_verbose=attempt > 0)
-        except GuestFailed as error:
-            failure = error.reason
-        else:
-            return share
-    pytest.fail(f"the guest failed in all {ATTEMPTS} attempts: {failure}")
+    return run_in_guest(folder, image, RUN, [workload, program, SOURCES / "scx_fifo"])
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import tarfile
@@ -32,6 +33,14 @@ from schedperf_collectors.request.steps import HOST, read_records
 
 # Readable by all, before the umask.
 _MODE = 0o644
+# Captures of clean runs that contain numbers and names of the kernel, by collector.
+NUMBERS = {
+    "account": ("account.json",),
+    "schedstat": ("schedstat.json", "before", "after"),
+    "sched_ext": ("sched_ext.json",),
+}
+# Their largest file; /proc/schedstat of 256 CPUs has 2 MB.
+MOST_BYTES = 4 << 20
 # Variables with the names of accounts.
 _ACCOUNTS = ("SUDO_USER", "USER", "LOGNAME")
 
@@ -70,7 +79,9 @@ def find_private(paths: Sequence[Path], rules: Rules) -> PrivateStrings:
 
 
 def redact_file(path: Path, private: PrivateStrings) -> Redacted:
-    """Return a bundle without private strings: host.json, and the clean runs with their output.
+    """Return a bundle without private strings: host.json, and the clean runs.
+
+    Of the runs, it has the output and the captures of :data:`NUMBERS`.
 
     :raises RecordError: the bundle cannot be read
     """
@@ -112,8 +123,47 @@ def _members(
             yield host_member(folder, record, private, left_out)
         elif name in runs:
             outputs = [_output(tar, f"{folder}/{output}", private, left_out) for output in OUTPUTS]
-            yield from outputs
-            yield run_member(name, record, outputs, private)
+            captures = list(_captures(tar, folder, private, left_out))
+            yield from (*outputs, *captures)
+            yield run_member(name, record, (*outputs, *captures), private)
+
+
+def _captures(
+    tar: tarfile.TarFile, folder: str, private: PrivateStrings, left_out: Counter[str]
+) -> Iterator[Member]:
+    present = {member.name: member for member in tar.getmembers()}
+    for collector, files in NUMBERS.items():
+        names = [f"{folder}/{collector}/{file}" for file in files]
+        if not all(name in present and present[name].isreg() for name in names):
+            continue
+        members = [
+            Member(name, collector, content)
+            for name in names
+            if present[name].size <= MOST_BYTES
+            and (content := _numbers_only(tar, present[name], private)) is not None
+        ]
+        if len(members) == len(names):
+            yield from members
+        else:
+            left_out[f"captures of {collector}"] += 1
+
+
+def _numbers_only(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, private: PrivateStrings
+) -> bytes | None:
+    """Return a file without the commands of other tasks; None if it has private strings."""
+    file = tar.extractfile(member)
+    content = b"" if file is None else file.read()
+    if member.name.endswith("/account.json"):
+        try:
+            record = json.loads(content)
+        except ValueError:
+            return None
+        if not isinstance(record, dict):
+            return None
+        content = json.dumps({**record, "others": []}).encode() + b"\n"
+    text = content.decode(errors="replace")
+    return content if private.remove(text) == text else None
 
 
 def _output(

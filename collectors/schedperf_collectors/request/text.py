@@ -40,9 +40,10 @@ def describe(ask: Ask, work: Workload, release: str, result: str) -> Iterator[st
     yield from _wrapped(
         "",
         f"Nothing is sent. At the end, {result} has what you may send: the output of the command, "
-        "the CPU, the kernel and its scheduler settings. Left out: names of this machine and of "
-        "users, addresses, paths, unknown settings, profiles, symbols, counters and logs. The "
-        "full recordings stay here.",
+        "the times of its tasks, the scheduler's counts, the CPU, the kernel and its scheduler "
+        "settings. Left out: names of this machine, of users and of other programs, addresses, "
+        "paths, unknown settings, profiles, symbols, other counters and logs. The full recordings "
+        "stay here.",
     )
 
 

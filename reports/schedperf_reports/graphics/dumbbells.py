@@ -45,10 +45,16 @@ class Dumbbell(Struct, frozen=True, kw_only=True):
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """Part of a line: position and width in percent of the axis."""
+    """Part of a line: position and width in percent of the axis.
+
+    :param is_cut_low: whether it continues below the axis
+    :param is_cut_high: whether it continues above the axis
+    """
 
     left: float
     width: float
+    is_cut_low: bool = False
+    is_cut_high: bool = False
 
 
 class Dumbbells(Graphic, frozen=True, kw_only=True):
@@ -88,7 +94,22 @@ class Dumbbells(Graphic, frozen=True, kw_only=True):
         for name, end in line.ends:
             if end.low is not None and end.high is not None:
                 low, high = self.place(axis, end.low), self.place(axis, end.high)
-                yield name, Span(left=low, width=round(high - low, 2))
+                yield (
+                    name,
+                    Span(
+                        left=low,
+                        width=round(high - low, 2),
+                        is_cut_low=end.low < axis.low,
+                        is_cut_high=end.high > axis.high,
+                    ),
+                )
+
+    @property
+    def has_cuts(self) -> bool:
+        """Return whether any CI is longer than the axis."""
+        axis = self.axis
+        bars = (bar for line in self.lines for _, bar in self.bars(axis, line))
+        return any(bar.is_cut_low or bar.is_cut_high for bar in bars)
 
     def shows_change(self) -> bool:
         """Return whether any quantity has a change."""

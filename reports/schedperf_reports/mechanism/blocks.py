@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Describe a comparison of mechanisms: a sentence, a table, and one dumbbell per quantity."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 from schedperf.compare.mechanism.record import (
     CHANGED,
@@ -55,26 +56,36 @@ def describe_mechanism(mechanism: Mechanism, limit: int | None) -> Iterator[Bloc
 
     :param limit: number of quantities that a text shows for each comparison; None for all
     """
+    names = _short_names([mechanism.micro, *(pair.production for pair in mechanism.pairs)])
     for pair in mechanism.pairs:
-        yield Headline(word=pair.production.file, text=pair.sentence)
-    yield Items(items=tuple(_sources(mechanism)))
+        name, first = names[pair.production.file], pair.sentence.partition(";")[0]
+        yield Headline(word=name, text=pair.sentence, first=first)
+    yield Items(items=tuple(_sources(mechanism, names)))
     for pair in mechanism.pairs:
-        yield from _describe_pair(pair, limit)
+        yield from _describe_pair(pair, names[pair.production.file], limit)
 
 
-def _sources(mechanism: Mechanism) -> Iterator[Item]:
-    yield _source("micro", mechanism.micro)
+def _short_names(compared: Sequence[Compared]) -> dict[str, str]:
+    # Names of files without the directories, unless two files then had one name.
+    files = list(dict.fromkeys(each.file for each in compared))
+    names = [PurePath(file).name for file in files]
+    return dict(zip(files, names if len(set(names)) == len(files) else files, strict=True))
+
+
+def _sources(mechanism: Mechanism, names: Mapping[str, str]) -> Iterator[Item]:
+    yield _source("micro", mechanism.micro, names)
     for pair in mechanism.pairs:
-        yield _source("production", pair.production)
+        yield _source("production", pair.production, names)
 
 
-def _source(role: str, compared: Compared) -> Item:
+def _source(role: str, compared: Compared, names: Mapping[str, str]) -> Item:
     emulated = "; recorded in an emulator, so sizes do not predict hardware"
     detail = f"{compared.verdict}{emulated if compared.emulated else ''}"
-    return Item(text=f"{role} {compared.file}: {compared.result}, {compared.side}", detail=detail)
+    text = f"{role} {names[compared.file]}: {compared.result}, {compared.side}"
+    return Item(text=text, detail=detail)
 
 
-def _describe_pair(pair: MechanismPair, limit: int | None) -> Iterator[Block]:
+def _describe_pair(pair: MechanismPair, name: str, limit: int | None) -> Iterator[Block]:
     shown = [row for row in pair.rows if row.outcome not in QUIET and row.within is None]
     parts = [row for row in pair.rows if row.outcome not in QUIET and row.within is not None]
     quiet = [row for row in pair.rows if row.outcome in QUIET]
@@ -83,25 +94,27 @@ def _describe_pair(pair: MechanismPair, limit: int | None) -> Iterator[Block]:
         lines = tuple(_dumbbells(shown, kind))
         if lines:
             yield Dumbbells(
-                caption=f"{pair.production.file} and micro: {_AXES[kind]}",
+                caption=f"{name} and micro: {_AXES[kind]}",
                 lines=lines,
                 is_ratio=kind == "rate",
             )
-    yield _table(pair, [*shown, *parts, *quiet], limit)
+    yield _table(pair, name, [*shown, *parts, *quiet], limit)
     unknown = len(pair.of_outcome("unknown"))
     if unknown:
         yield Text(
-            text=f"not tested in {pair.production.file} (one run per side, or equal values), and "
+            text=f"not tested in {name} (one run per side, or equal values), and "
             f"not counted: {unknown}",
             tone="muted",
         )
 
 
-def _table(pair: MechanismPair, rows: Sequence[MechanismRow], limit: int | None) -> Table:
-    counts = [f"{count} {name}" for name in (*CHANGED, "only in micro", "unchanged")
-              if (count := len(pair.of_outcome(name)))]  # fmt: skip
+def _table(
+    pair: MechanismPair, name: str, rows: Sequence[MechanismRow], limit: int | None
+) -> Table:
+    counts = [f"{count} {outcome}" for outcome in (*CHANGED, "only in micro", "unchanged")
+              if (count := len(pair.of_outcome(outcome)))]  # fmt: skip
     return Table(
-        caption=f"{pair.production.file}: {', '.join(counts) or 'no common quantities'}; 'same': "
+        caption=f"{name}: {', '.join(counts) or 'no common quantities'}; 'same': "
         "significant after correction in both, in one direction; functions whose class changed are "
         "counted with their class",
         columns=COLUMNS,

@@ -168,6 +168,28 @@ def test_private_strings_do_not_leave_the_machine(
     assert one.bundle.parent.stat().st_mode & 0o077 == 0
 
 
+def test_captures_with_numbers_only_are_in_the_file(
+    reporter: Callable[..., Reporter], tmp_path: Path
+) -> None:
+    one = reporter(**{"with": ["schedstat", "sched_ext", "system_counters"]})
+    status, output = one.run("--yes")
+    assert status == 0, output
+    [bundle] = one.result(tmp_path)
+    opened = open_bundle(bundle)
+    for run in opened.runs:
+        files = {name.removeprefix(f"{run.folder}/") for name in opened.names(run.folder)}
+        assert files - {"run.json", "stdout", "stderr"} <= {
+            "account/account.json", "sched_ext/sched_ext.json", "schedstat/before",
+            "schedstat/after", "schedstat/schedstat.json",
+        }  # fmt: skip
+        assert "sched_ext/sched_ext.json" in files
+        assert ("schedstat/before" in files) == Path("/proc/schedstat").exists()
+    # The maintainer compares them.
+    sections = compare_bundles([opened, opened]).sections
+    recorded = any(name.endswith("account.json") for name in opened.names())
+    assert (sections["account"].status == "ok") == recorded
+
+
 SLOW = pytest.mark.slow
 
 

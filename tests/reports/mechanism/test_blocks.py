@@ -87,3 +87,33 @@ def test_a_dumbbell_with_one_end_has_no_joint() -> None:
     [(_, bar)] = drawn.bars(drawn.axis, drawn.lines[0])
     assert bar.left + bar.width <= 100.0
     assert drawn.shows_change()
+
+
+def test_files_have_their_directories_only_where_names_are_not_unique() -> None:
+    def names_of(*files: str) -> list[str]:
+        micro, *others = [replace(WHOSE, file=file) for file in files]
+        pairs = tuple(MechanismPair(production=each, rows=(ROW,)) for each in others)
+        whole = Mechanism(tool_version="1", micro=micro, pairs=pairs)
+        blocks = describe_mechanism(whole, None)
+        return [block.word for block in blocks if isinstance(block, Headline)]
+
+    assert names_of("a/micro.json", "b/p.json", "c/q.json") == ["p.json", "q.json"]
+    assert names_of("a/micro.json", "b/p.json", "c/p.json") == ["b/p.json", "c/p.json"]
+
+
+def test_a_page_continues_the_sentence_after_its_first_part_in_smaller_type() -> None:
+    rows = (ROW, replace(ROW, name="other", outcome="only in production"))
+    [headline] = [block for block in blocks_of(*rows) if isinstance(block, Headline)]
+    assert headline.first == "same in 1 of 2 mechanisms that changed in production"
+    assert headline.text.startswith(f"{headline.first}; only in production: ")
+
+
+def test_intervals_longer_than_the_axis_are_marked() -> None:
+    long = replace(ROW, micro=replace(SHARE, change=0.25, ci_low=-9.0, ci_high=0.4))
+    [drawn] = [block for block in blocks_of(long) if isinstance(block, Dumbbells)]
+    bars = dict(drawn.bars(drawn.axis, drawn.lines[0]))
+    assert (bars["micro"].is_cut_low, bars["micro"].is_cut_high) == (True, False)
+    assert drawn.has_cuts
+    [short] = [block for block in blocks_of(replace(ROW, production=replace(
+        SHARE, ci_low=0.49, ci_high=0.5))) if isinstance(block, Dumbbells)]  # fmt: skip
+    assert not short.has_cuts
