@@ -23,10 +23,14 @@ class Smaller(BuildHookInterface[Any]):
 
 
 def sort_by_kind(archive: bytes) -> bytes:
-    """Return a tar archive with the files of one suffix side by side, which compress better."""
+    """Return a tar archive with the files of one suffix side by side, which compress better.
+
+    PKG-INFO contains the text of README.md.
+    """
 
     def kind_of(member: tarfile.TarInfo) -> tuple[str, str]:
-        return PurePosixPath(member.name).suffix, member.name
+        path = PurePosixPath(member.name)
+        return ".md" if path.name == "PKG-INFO" else path.suffix, member.name
 
     made = io.BytesIO()
     with (
