@@ -447,6 +447,11 @@ def locked(path: Path, mode: int, *, gate: Path) -> Iterator[None]:
         os.close(machine)
 
 
+def pytest_configure() -> None:
+    """Give workers and the programs that they start one thread for BLAS: workers use all CPUs."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Return a short id for a long text: a hostile one has megabytes, which each worker reports."""
     if isinstance(val, str | bytes) and len(val) > LONGEST_ID:

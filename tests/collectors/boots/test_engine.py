@@ -35,6 +35,7 @@ from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.options import make_parser
 
 RUNS = 2
+NOT_REBOOTED = "not rebooted within 0 s, it answers in the same boot"
 
 
 class Crash(Exception):
@@ -700,6 +701,67 @@ def test_a_target_that_stays_silent_is_given_up_with_its_console(tmp_path: Path)
         _drive(store, machine, said)
     assert "no answer within 0 s after a boot; console: Kernel panic - not syncing" in said[-1]
     assert store.read().kernels[0].failures == 1
+
+
+def test_a_hook_that_sets_no_entry_ends_the_recording(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    calls = machine.call
+
+    def call(hook: str, arguments: Sequence[str], limit_s: float = 60) -> Called:
+        return Called(0, "", "") if arguments[0] == "arm" else calls(hook, arguments, limit_s)
+
+    machine.call = call  # type: ignore[method-assign]
+    state = _drive(store, machine, [])
+    assert (state.status, state.done) == (1, [])
+    assert state.ended == "--boot command:hook: no one-shot entry is set after `arm`"
+    _check(machine, state)
+
+
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        (None, f"lab: {NOT_REBOOTED}; power-cycle it, then run `"),
+        (Called(0, "", ""), f"lab: power-cycled, but {NOT_REBOOTED}; start it, then run `"),
+        (
+            Called(1, "", "\ufffd\ufffd\n"),
+            "--power /power: cycle failed (\ufffd\ufffd); power-cycle lab, then run `",
+        ),
+        (
+            Called(None, "", ""),
+            "--power /power: cycle failed (killed after 60 s); power-cycle lab, then run `",
+        ),
+    ],
+    ids=["no program", "cycled", "failed", "hangs"],
+)
+def test_a_machine_that_does_not_reboot_loses_no_run(
+    tmp_path: Path, power: Called | None, said: str
+) -> None:
+    store, machine, lines = Store(tmp_path / "state"), Machine(), list[str]()
+    state = _state(tmp_path, boots=1)
+    state.power = None if power is None else "/power"
+    store.write(state)
+    calls = machine.call
+
+    def call(hook: str, arguments: Sequence[str], limit_s: float = 60) -> Called:
+        if hook == "command:/power":
+            assert arguments == ["cycle"]
+            assert power is not None
+            return power
+        if arguments[0] == "reboot" and machine.armed == "two":
+            return Called(0, "", "")
+        return calls(hook, arguments, limit_s)
+
+    machine.call = call  # type: ignore[method-assign]
+    with pytest.raises(RecordError) as caught:
+        _drive(store, machine, lines)
+    assert str(caught.value).startswith(said)
+    assert any(line.endswith(f"failed: {NOT_REBOOTED}") for line in lines)
+    assert store.read().done == [0]
+    machine.call = calls  # type: ignore[method-assign]
+    state = _drive(store, machine, lines)
+    assert (state.status, state.done) == (0, [0, 1])
+    _check(machine, state)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
+from schedperf.cli import main
 from schedperf.history.questions.history import open_history
 from schedperf.history.store.tables import INPUT, NIGHT_RUN, REQUEST, RUN, STEP
 from schedperf.inputs.bundle.open import open_bundle
@@ -61,11 +65,14 @@ class Lab:
         for number, release in enumerate(("one", "two"), 1):
             commit = {"commit": str(number) * 40, "subject": f"sched: change {number}"}
             (folder / "commits" / f"{release}.json").write_text(json.dumps(commit))
-        (folder / "outbox").mkdir()
-        (folder / "outbox" / "mail.toml").write_text(MAIL)
         self.environment = machine.environment()
         self.slow("two")
         self.write_job()
+
+    def write_mails(self) -> None:
+        """Let the lab write mails."""
+        (self.folder / "outbox").mkdir()
+        (self.folder / "outbox" / "mail.toml").write_text(MAIL)
 
     def slow(self, release: str) -> None:
         """Plant a slow kernel."""
@@ -103,15 +110,21 @@ class Lab:
         _, errors = process.communicate(timeout=LIMIT_S)
         return process.returncode, errors
 
+    def run_here(self) -> tuple[int, str]:
+        """Run the night in this process, without a way to the machine."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("SCHEDPERF_SSH", "sh -c 'exit 255'")
+            done = self._call("run")
+        return done.returncode, done.stderr
+
     def status(self) -> subprocess.CompletedProcess[str]:
-        """Return what `night status` prints."""
-        return subprocess.run(
-            self.command("night", "status", str(self.job)),
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        """Return what `night status` prints, which asks no machine."""
+        return self._call("status")
+
+    def _call(self, command: str) -> subprocess.CompletedProcess[str]:
+        with redirect_stdout(StringIO()) as output, redirect_stderr(StringIO()) as errors:
+            status = main(["night", command, str(self.job)])
+        return subprocess.CompletedProcess([], status, output.getvalue(), errors.getvalue())
 
     def states(self) -> list[dict[str, Any]]:
         """Return the states of all nights."""

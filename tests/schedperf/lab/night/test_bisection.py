@@ -94,6 +94,7 @@ def make_tree(lab: Lab) -> list[str]:
 
 @pytest.mark.timeout(TIMEOUT_S)
 def test_a_night_names_the_planted_commit(lab: Lab) -> None:
+    lab.write_mails()
     lab.emulate()
     commits = make_tree(lab)
     lab.write_program("benchmark", WORKLOAD)

@@ -19,6 +19,7 @@ pytestmark = [
 
 @pytest.mark.slow
 def test_planted_regression_is_reproduced_in_spite_of_kills(lab: Lab) -> None:
+    lab.write_mails()
     night = lab.start()
     lab.await_boot("2*/night")
     kill(night)
@@ -74,6 +75,7 @@ def test_planted_regression_is_reproduced_in_spite_of_kills(lab: Lab) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="/proc/cpuinfo has another form")
 def test_emulated_night_acts_only_if_the_lab_says_so(lab: Lab) -> None:
+    lab.write_mails()
     lab.emulate()
     status, errors = lab.run()
     assert status == 0, errors
@@ -170,12 +172,11 @@ def test_kernel_that_does_not_boot_is_a_lost_night(lab: Lab) -> None:
 def test_night_that_cannot_be_added_to_the_history_says_how(lab: Lab) -> None:
     lab.out.mkdir()
     (lab.out / "history").write_text("")
-    lab.environment = {**lab.machine.environment(), "SCHEDPERF_SSH": "sh -c 'exit 255'"}
     # Three tries of the night, whose last one also tries to add it.
-    assert [lab.run()[0] for _ in range(4)] == [75, 75, 75, 75]
+    assert [lab.run_here()[0] for _ in range(4)] == [75, 75, 75, 75]
     assert "running: history" not in lab.status().stdout
     assert "not running; next: history: add the night to the history" in lab.status().stdout
-    status, errors = lab.run()
+    status, errors = lab.run_here()
     assert status != 0
     (state,) = lab.states()
     assert state["outcome"].startswith("failed in prepare: ssh:root@lab: not reachable")
@@ -215,10 +216,8 @@ def test_program_that_changes_during_the_night(lab: Lab) -> None:
 
 
 def test_unreachable_machine_ends_the_third_try(lab: Lab) -> None:
-    environment = {**lab.machine.environment(), "SCHEDPERF_SSH": "sh -c 'exit 255'"}
-    lab.environment = environment
     for status in (75, 75, 1):
-        found, errors = lab.run()
+        found, errors = lab.run_here()
         assert found == status
         assert "ssh:root@lab: not reachable" in errors
     (state,) = lab.states()
