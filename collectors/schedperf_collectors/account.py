@@ -50,6 +50,7 @@ from schedperf_collectors.machine.server_tasks import (
     read_server,
     read_tasks,
     server_use,
+    use_of_ended,
 )
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.task_tree import Tree, is_same
@@ -271,7 +272,7 @@ def _used(task: Exit, setup: Setup | None) -> dict[str, int]:
     The keys are those of :func:`_in_seconds`.
     """
     if setup is None or task.pid != setup.process.pid or task.lifetime_us < setup.lifetime_us:
-        return _since_start(task)
+        return use_of_ended(task, None)
     of_setup = {
         "lifetime_us": setup.lifetime_us,
         "exec_ns": setup.exec_ns,
@@ -281,21 +282,7 @@ def _used(task: Exit, setup: Setup | None) -> dict[str, int]:
         "minor_faults": setup.process.used.minor_faults,
         "major_faults": setup.process.used.major_faults,
     }
-    used = _since_start(task.scaled())
-    return {key: max(value - of_setup.get(key, 0), 0) for key, value in used.items()}
-
-
-def _since_start(task: Exit) -> dict[str, int]:
-    return {
-        "tasks": 1,
-        "lifetime_us": task.lifetime_us,
-        "exec_ns": task.exec_ns,
-        "waiting_ns": task.waiting_ns,
-        "user_us": task.user_us,
-        "system_us": task.system_us,
-        "minor_faults": task.minor_faults,
-        "major_faults": task.major_faults,
-    }
+    return use_of_ended(task, of_setup)
 
 
 def _others(

@@ -164,8 +164,7 @@ def server_use(
         if begun is not None and task.lifetime_us + LATE_US < begun.used["lifetime_us"]:
             begun = None
         if begun is not None or began_since_boot_us(task) >= first_us:
-            total = task if begun is None else task.scaled()
-            sums.update(_used({name: getattr(total, name) for name in _FIELDS}, begun))
+            sums.update(use_of_ended(task, None if begun is None else begun.used))
         # It may also have ended after the second reading.
         if task.pid in still and is_same(task, still[task.pid].began_us):
             del still[task.pid]
@@ -175,15 +174,19 @@ def server_use(
             if running.began_us < first_us:
                 continue
             begun = None
-        sums.update(_used(running.used, begun))
+        sums.update(_used(running.used, None if begun is None else begun.used))
     return sums
 
 
-def _used(total: Mapping[str, int], begun: RunningTask | None) -> dict[str, int]:
-    """Return what a task has used since the first reading.
+def use_of_ended(task: Exit, before: Mapping[str, int] | None) -> dict[str, int]:
+    """Return what a task that has ended used, with the names of :class:`Exit`; ``tasks`` is 1.
 
-    :param total: what it has used since its start
-    :param begun: the task at the first reading; None if it began later
+    :param before: what it had used before, as /proc had it; None for all since its start
     """
-    before = {} if begun is None else begun.used
+    total = task if before is None else task.scaled()
+    return _used({name: getattr(total, name) for name in _FIELDS}, before)
+
+
+def _used(total: Mapping[str, int], before: Mapping[str, int] | None) -> dict[str, int]:
+    before = before or {}
     return {"tasks": 1, **{name: max(0, total[name] - before.get(name, 0)) for name in _FIELDS}}
