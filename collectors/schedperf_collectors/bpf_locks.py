@@ -14,9 +14,10 @@ Only waits that began and ended during the run count. ``lock`` is "mmap_lock" or
 of the waiting task, the symbol of a static lock, and otherwise null: then the stack says which
 function wanted it. Flags are those of the tracepoint (include/trace/events/lock.h); a mutex that
 spins first has one wait, with the flags of its beginning. ``owner`` is the command of the task that
-released the lock and so woke the waiting one, with its stack; null for spinlocks, and for waits
-that ended before the task slept. Stacks are indexes of frames (function, and file, null for the
-kernel), innermost first. Bins are 64 ns wide up to 512 ns, then 8 in each power of two.
+released the lock and so woke the waiting one, the last time, with its stack; null for spinlocks,
+and for waits in which the task did not sleep. Stacks are indexes of frames (function, and file,
+null for the kernel), innermost first. Bins are 64 ns wide up to 512 ns, then 8 in each power of
+two.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
  *
  * A mutex begins twice if spinning did not succeed; the second begin belongs to the same wait. A
  * wait for a spinlock stays on its CPU, a wait for another lock belongs to its task. Whoever releases
- * such a lock wakes the waiting task: the stack at sched_waking is that of the last owner.
+ * such a lock wakes the waiting task: the stack at sched_waking is that of the owner. A task that is
+ * woken may find the lock taken again; the last one that wakes it counts.
  */
 #include "workload.h"
 
@@ -180,7 +181,7 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(const u64 *ctx)
     if (!control.is_open || !fact)
         return 0;
     wait = map_lookup(&waits, &pid);
-    if (!wait || wait->key.is_released)
+    if (!wait)
         return 0;
     wait->key.is_released = 1;
     wait->key.owner_stack = get_stackid((void *)ctx, &kernel_stacks, 0);

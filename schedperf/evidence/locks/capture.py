@@ -88,7 +88,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     """Waits for one lock with one stack.
 
     :param functions: the waiting functions without those of the lock, innermost first
-    :param owner: None if nobody woke the task
+    :param owner: None if the lock was released without a wakeup
     """
 
     lock: Lock
