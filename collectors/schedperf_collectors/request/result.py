@@ -117,24 +117,28 @@ def _members(
     left_out: Counter[str],
 ) -> Iterator[Member]:
     runs = _clean_runs(records)
+    present = {member.name: member for member in tar.getmembers() if member.isreg()}
     for name, record in records.items():
         folder, _, file = name.rpartition("/")
         if file == "host.json":
             yield host_member(folder, record, private, left_out)
         elif name in runs:
             outputs = [_output(tar, f"{folder}/{output}", private, left_out) for output in OUTPUTS]
-            captures = list(_captures(tar, folder, private, left_out))
+            captures = list(_captures(tar, present, folder, private, left_out))
             yield from (*outputs, *captures)
             yield run_member(name, record, (*outputs, *captures), private)
 
 
 def _captures(
-    tar: tarfile.TarFile, folder: str, private: PrivateStrings, left_out: Counter[str]
+    tar: tarfile.TarFile,
+    present: Mapping[str, tarfile.TarInfo],
+    folder: str,
+    private: PrivateStrings,
+    left_out: Counter[str],
 ) -> Iterator[Member]:
-    present = {member.name: member for member in tar.getmembers()}
     for collector, files in NUMBERS.items():
         names = [f"{folder}/{collector}/{file}" for file in files]
-        if not all(name in present and present[name].isreg() for name in names):
+        if not all(name in present for name in names):
             continue
         members = [
             Member(name, collector, content)
