@@ -41,14 +41,14 @@ class Headline(Struct, frozen=True, kw_only=True):
 
     :param word: what precedes the sentence: a verdict, "regression", or the label of a side
     :param text: the sentence
-    :param first: the sentence up to its first semicolon, after which a page continues in smaller
-        type; "" for the whole sentence
+    :param has_clauses: whether semicolons separate its clauses; a page shows those after the first
+        one in smaller type
     """
 
     word: str
     text: str
     tone: Tone = "plain"
-    first: str = ""
+    has_clauses: bool = False
 
 
 class Item(Struct, frozen=True, kw_only=True):

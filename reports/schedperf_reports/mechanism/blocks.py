@@ -58,8 +58,8 @@ def describe_mechanism(mechanism: Mechanism, limit: int | None) -> Iterator[Bloc
     """
     names = _short_names([mechanism.micro, *(pair.production for pair in mechanism.pairs)])
     for pair in mechanism.pairs:
-        name, first = names[pair.production.file], pair.sentence.partition(";")[0]
-        yield Headline(word=name, text=pair.sentence, first=first)
+        name = names[pair.production.file]
+        yield Headline(word=name, text=pair.sentence, has_clauses=True)
     yield Items(items=tuple(_sources(mechanism, names)))
     for pair in mechanism.pairs:
         yield from _describe_pair(pair, names[pair.production.file], limit)

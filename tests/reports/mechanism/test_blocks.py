@@ -101,13 +101,6 @@ def test_files_have_their_directories_only_where_names_are_not_unique() -> None:
     assert names_of("a/micro.json", "b/p.json", "c/p.json") == ["b/p.json", "c/p.json"]
 
 
-def test_a_page_continues_the_sentence_after_its_first_part_in_smaller_type() -> None:
-    rows = (ROW, replace(ROW, name="other", outcome="only in production"))
-    [headline] = [block for block in blocks_of(*rows) if isinstance(block, Headline)]
-    assert headline.first == "same in 1 of 2 mechanisms that changed in production"
-    assert headline.text.startswith(f"{headline.first}; only in production: ")
-
-
 def test_intervals_longer_than_the_axis_are_marked() -> None:
     long = replace(ROW, micro=replace(SHARE, change=0.25, ci_low=-9.0, ci_high=0.4))
     [drawn] = [block for block in blocks_of(long) if isinstance(block, Dumbbells)]

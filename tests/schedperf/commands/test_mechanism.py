@@ -43,7 +43,9 @@ def test_text_json_and_page(files: Path, capsys: Capture) -> None:
     assert record["pairs"][0]["sentence"].startswith("same in 1 of 2")
     page = (files / "page.html").read_text()
     assert page.count('class="joint"') == 2
-    assert "only in production" in page
+    # The sentence continues in smaller type after its first clause.
+    rest = '<span class="rest"><span class="unseen">;</span> only in production: '
+    assert f"changed in production</span> {rest}" in page
     assert main([*words, "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == record
 
