@@ -25,8 +25,8 @@ and another one is not.
 
 ``when`` is "before", "during" or "after"; "again" follows the sample before it without a pause.
 ``ns`` is CLOCK_MONOTONIC when the answer arrived. ``left_out`` is the number of samples during the
-run that were not taken because of their size. ``failure`` is why there are no samples, or no
-further ones; the metadata are null if the server has none.
+run that were not taken because of their size. ``failure`` is the reason if samples are missing;
+``meta`` is null if the server does not describe its fields.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Client:
 class Samples:
     """The samples of one run; none are added after the first failure.
 
-    :ivar failure: why there are no further samples; None if none is missing
+    :ivar failure: why the later samples are missing; None if there are all
     """
 
     def __init__(self, client: Client) -> None:

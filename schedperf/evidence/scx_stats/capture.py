@@ -41,13 +41,13 @@ LONGEST_NAME = 80
 LONGEST_MEANING = 120
 
 When = Literal["before", "during", "again", "after"]
-# "number" is a number that the metadata do not describe, "skipped" what they mark as no metric, and
-# "other" neither a number nor a histogram.
+# "number" is a number without a description; "skipped" is marked by the scheduler (_om_skip);
+# "other" is e.g. a text.
 Form = Literal["integer", "float", "histogram", "number", "skipped", "other"]
 
 _INTEGERS = ("u64", "i64")
 _NUMBERS = (*_INTEGERS, "float")
-# User attribute of fields that are no metrics: indices, masks, timestamps.
+# The scheduler marks indices, masks and timestamps with this attribute.
 _SKIP = "_om_skip"
 
 

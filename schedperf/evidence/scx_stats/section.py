@@ -6,7 +6,7 @@ beside each other, e.g. if one side ran with the fair class.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from msgspec import Struct
@@ -70,11 +70,15 @@ def scx_stats(sides: Sequence[Side]) -> ScxStats:
         raise Absent(next(iter(notes), why_nothing(sides[0], FOLDER)))
     verdicts = classify_all([run.content for side in loaded for run in side.runs])
     base, *others = loaded
+    histograms = tuple(row for new in others for row in _histograms(base, new, verdicts))
+    compared = {(row.side, row.workload, row.point, row.field) for row in histograms}
     return ScxStats(
         sides=tuple(map(_describe, loaded)),
         rows=tuple(row for new in others for row in _compare(base, new, verdicts)),
-        histograms=tuple(row for new in others for row in _histograms(base, new, verdicts)),
-        others=tuple(row for new in others for row in _informational(base, new, verdicts)),
+        histograms=histograms,
+        others=tuple(
+            row for new in others for row in _informational(base, new, verdicts, compared)
+        ),
         zeros=tuple(
             field.name for field, verdict in verdicts.items() if verdict.reason == ALWAYS_0
         ),
@@ -195,15 +199,21 @@ class _Shown(Struct, frozen=True):
     unit: str
 
 
-def _informational(base: _Runs, new: _Runs, verdicts: _Verdicts) -> Iterator[ScxOther]:
+def _informational(
+    base: _Runs, new: _Runs, verdicts: _Verdicts, compared: Container[tuple[str, str, str, str]]
+) -> Iterator[ScxOther]:
+    """Yield the fields that are not compared.
+
+    :param compared: side, workload, point and name of the histograms that are
+    """
     of_base, of_new = base.by_point(), new.by_point()
     for workload, point in dict.fromkeys((*of_base, *of_new)):
         at = (workload, point)
         before, after = (_show_all(side.get(at, []), verdicts) for side in (of_base, of_new))
         for field in dict.fromkeys((*before, *after)):
             reason = verdicts[field].reason or _why_alone(field, before, after, new.name)
-            if field.form == "histogram" and field in before and field in after:
-                reason = reason or _why_no_histogram(field, verdicts, of_base[at], of_new[at])
+            if field.form == "histogram" and (new.name, *at, field.name) not in compared:
+                reason = reason or OTHER_BINS
             if reason and reason != ALWAYS_0:
                 known = [side[field] for side in (before, after) if field in side]
                 yield ScxOther(
@@ -250,15 +260,3 @@ def _why_alone(
     if all(field.name in side for side in names):
         return OTHER_MEANING
     return ONE_SIDE.format(side="base" if field in before else new)
-
-
-def _why_no_histogram(
-    field: Field,
-    verdicts: _Verdicts,
-    before: Sequence[Captured[ScxCapture]],
-    after: Sequence[Captured[ScxCapture]],
-) -> str:
-    kind = verdicts[field].kind
-    assert kind is not None
-    sides = [_counted(runs, field, kind) for runs in (before, after)]
-    return "" if _is_comparable(sides) else OTHER_BINS
