@@ -111,6 +111,11 @@ class Recent(Struct, frozen=True, kw_only=True):
         """Return its last night."""
         return self.nights[-1]
 
+    @property
+    def last_result(self) -> NightResult | None:
+        """Return its last night with a result; None without one."""
+        return next((each for each in reversed(self.nights) if each.change is not None), None)
+
 
 class NightOfSeries(NamedTuple):
     """What a series showed in a night, from the row of this night alone.

@@ -43,7 +43,7 @@ _PARTS = 8
 
 # Name, content, and the content that its file has, None if it was not read.
 _Page = tuple[str, bytes, bytes | None]
-_Part = Callable[[Writer], Iterator[_Page]]
+_Part = Callable[[], Iterator[_Page]]
 _Item = TypeVar("_Item")
 
 
@@ -122,7 +122,10 @@ def publish_lab(
                 partial(_draw_nights, lab, shown, frame, [(each, results[each]) for each in part])
                 for part in _divide(drawn)
             ),
-            *(partial(_draw_series, series, part, is_next=is_next) for part in _divide(lab.series)),
+            *(
+                partial(_draw_series, series, part, writer.read if is_next else None)
+                for part in _divide(lab.series)
+            ),
         ]
         tasks = [
             partial(_write_part, part, writer.of_part(number), shown)
@@ -149,7 +152,7 @@ def _write_part(draw: _Part, writer: Writer, shown: Shown) -> tuple[Writer, set[
 
     :return: the writer, and the texts in which something was replaced
     """
-    for name, content, before in draw(writer):
+    for name, content, before in draw():
         writer.write(name, content, before)
     return writer, shown.left_out
 
@@ -185,21 +188,19 @@ def _marks(lab: Lab) -> Mapping[str, str]:
 
 
 def _draw_series(
-    pages: SeriesPages, series: Sequence[Recent], writer: Writer, *, is_next: bool
+    pages: SeriesPages, series: Sequence[Recent], read: Callable[[str], bytes] | None
 ) -> Iterator[_Page]:
     """Draw the pages of some series.
 
-    :param is_next: whether the rows of their earlier nights stay
+    :param read: reads a page whose rows of earlier nights stay; None if none stay
     """
     for recent in series:
         name = f"s/{recent.series.key}.html"
-        before = writer.read(name) if is_next else b""
+        before = b"" if read is None else read(name)
         yield name, pages.draw(recent, before), before or None
 
 
-def _draw_machines(
-    lab: Lab, shown: Shown, frame: Frame, classes: Iterable[str], _: Writer
-) -> Iterator[_Page]:
+def _draw_machines(lab: Lab, shown: Shown, frame: Frame, classes: Iterable[str]) -> Iterator[_Page]:
     """Draw the page of each machine.
 
     :param classes: of the machines, whole
@@ -218,7 +219,6 @@ def _draw_nights(
     shown: Shown,
     frame: Frame,
     results: Sequence[tuple[str, Sequence[NightOfSeries]]],
-    _: Writer,
 ) -> Iterator[_Page]:
     """Draw the pages of some nights.
 
@@ -229,7 +229,7 @@ def _draw_nights(
         yield f"n/{night}.html", draw_night(night, of_shown, lab, shown, frame), None
 
 
-def _draw_others(lab: Lab, shown: Shown, frame: Frame, _: Writer) -> Iterator[_Page]:
+def _draw_others(lab: Lab, shown: Shown, frame: Frame) -> Iterator[_Page]:
     """Draw the pages that there is one of, and the assets."""
     yield from ((asset.path, asset.content, None) for asset in read_assets().values())
     yield "decisions.html", draw_decisions(lab, frame), None

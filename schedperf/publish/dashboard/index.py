@@ -64,7 +64,6 @@ class Matrix(Struct, frozen=True, kw_only=True):
     """
 
     tree: str
-    night: str
     kernel: str
     reference: str
     rows: tuple[Line, ...]
@@ -162,7 +161,7 @@ def _matrices(lab: Lab, shown: Shown) -> Iterator[Matrix]:
     for each in lab.series:
         by_tree.setdefault(each.series.tree, []).append(each)
     for tree, of_tree in by_tree.items():
-        last = max(of_tree, key=lambda each: (each.last.night, each.last.revision != ""))
+        last = max(of_tree, key=lambda each: each.last_result.night if each.last_result else "")
         yield _matrix(lab, tree, of_tree, last, shown)
 
 
@@ -189,8 +188,7 @@ def _matrix(lab: Lab, tree: str, of_tree: Sequence[Recent], last: Recent, shown:
     rows, columns = (machines, results) if are_machines_rows else (results, machines)
     return Matrix(
         tree=tree,
-        night=shown.text(last.last.night),
-        kernel=last.last.revision,
+        kernel=last.last_result.revision if last.last_result is not None else "",
         reference=shown.text(short(last.reference or "")),
         rows=tuple(rows.values()),
         columns=tuple(columns.values()),
@@ -216,22 +214,22 @@ def _cell(lab: Lab, recent: Recent) -> Cell:
     if (lost := lab.lost.get(series.key)) is not None:
         note = f"{lost.nights} night{'' if lost.nights == 1 else 's'}"
         return Cell(key=series.key, kind="lost", value="lost", note=note)
-    measured = [each for each in recent.nights if each.change is not None]
+    last = recent.last_result
     step = lab.step_of(series)
-    if step is not None and not _went_back(step, measured):
+    if step is not None and not _went_back(step, last):
         kind = CLASSES.get(step.direction, "moved")
         if step.state == "suspected":
             kind = f"{kind} suspected"
         note = f"since {step.night[5:_DATE]}" if step.day is not None else f"since {step.night}"
     else:
-        kind, note = _describe_night(lab, recent, measured[-1] if measured else None)
-    value = describe_change_of(recent, measured[-1]) if measured else MISSING
+        kind, note = _describe_night(lab, recent, last)
+    value = MISSING if last is None else describe_change_of(recent, last)
     return Cell(key=series.key, kind=kind, value=value, note=note)
 
 
-def _went_back(step: Step, measured: Sequence[NightResult]) -> bool:
+def _went_back(step: Step, last: NightResult | None) -> bool:
     """Return whether the last night has less than half of the change of the step."""
-    now = measured[-1].change if measured else None
+    now = None if last is None else last.change
     return now is not None and step.change not in {None, 0.0} and now / step.change < _PART
 
 

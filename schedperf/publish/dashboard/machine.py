@@ -31,15 +31,14 @@ def draw_machine(
         rows=[*_rows(lab, of_machine)],
         has_trees=len({each.series.tree for each in of_machine}) > 1,
         lost=len(lost),
-        last=max((_last_result(each) for each in of_machine), default=""),
+        last=max((_last_night(each) for each in of_machine), default=""),
         outcomes=outcomes[:_MOST_OUTCOMES],
         services=[each for each in lab.services if _is_of(each[0], machine_class)],
     )
 
 
-def _last_result(recent: Recent) -> str:
-    measured = (each.night for each in reversed(recent.nights) if each.change is not None)
-    return next(measured, "")
+def _last_night(recent: Recent) -> str:
+    return "" if recent.last_result is None else recent.last_result.night[:_DATE]
 
 
 def _is_of(name: str, machine_class: str) -> bool:
@@ -58,7 +57,7 @@ def _rows(lab: Lab, of_machine: Sequence[Recent]) -> Iterator[Mapping[str, objec
             "key": series.key,
             "what": describe_result(series),
             "tree": series.tree,
-            "last": _last_result(recent)[:_DATE],
+            "last": _last_night(recent),
             "change": "lost" if lost else describe_change_of(recent, recent.last),
             "tone": "lost"
             if lost

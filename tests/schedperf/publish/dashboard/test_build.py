@@ -133,12 +133,19 @@ def test_what_went_away_and_changed_conditions_are_said(tmp_path: Path) -> None:
 
 
 def test_nights_without_a_result_of_the_machine_are_rows_and_cells(tmp_path: Path) -> None:
-    directory = make_lab(tmp_path / "history", Shape(machines=2, results=1, nights=20, step=10))
-    with directory.database().transaction() as connection:
-        is_silent = (NIGHT.c.night > night_of(16)) & (NIGHT.c.series_id == 2)
-        connection.execute(delete(NIGHT).where(is_silent))
+    shape = Shape(machines=2, results=1, nights=17, step=10)
+    directory = make_lab(tmp_path / "history", shape)
+    # One machine is silent, while the site grows by a night each day.
+    for night in range(17, 20):
+        add_nights(directory, shape, [night])
+        with directory.database().transaction() as connection:
+            is_silent = (NIGHT.c.night > night_of(16)) & (NIGHT.c.series_id == 2)
+            connection.execute(delete(NIGHT).where(is_silent))
+        publish(directory, tmp_path / "site", today=date.fromisoformat(night_of(night)))
     publish(directory, tmp_path / "site", today=date.fromisoformat(night_of(20)))
+    publish(directory, tmp_path / "anew", today=date.fromisoformat(night_of(20)))
     pages = contents(tmp_path / "site")
+    assert pages == contents(tmp_path / "anew")
     silent, other = (pages[f"s/{key_of(machine, 0)}.html"] for machine in (1, 0))
     assert f"{night_of(17)} to {night_of(19)}: lost".encode() in silent
     assert text_of(silent).count("no result of the machine") == 3
