@@ -64,7 +64,7 @@ IMAGE = ("_text", "_end")
     scope="run",
     intrusive=True,
     default=False,
-    cost="2 to 9 us per wait for a lock, most of it during the wait, and 0.3 to 0.5 us per wakeup "
+    cost="2 to 9 us per wait for a lock, most of it during the wait, and 0.1 to 0.5 us per wakeup "
     "of any task; 0.3 to 3 s to load; 27 MiB of kernel memory",
 )
 def bpf_locks(capture: Capture) -> Generator[str, None, None]:
