@@ -7,10 +7,11 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import deflate
+import zopfli.gzip
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-LEVEL = 12
+# More of them take longer for little: 5 make it 0.3% smaller than 2 do.
+ITERATIONS = 5
 
 
 class Smaller(BuildHookInterface[Any]):
@@ -19,7 +20,7 @@ class Smaller(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 # hatchling's signature
         path = Path(artifact_path)
         archive = sort_by_kind(gzip.decompress(path.read_bytes()))
-        path.write_bytes(deflate.gzip_compress(archive, LEVEL))
+        path.write_bytes(zopfli.gzip.compress(archive, numiterations=ITERATIONS))
 
 
 def sort_by_kind(archive: bytes) -> bytes:
